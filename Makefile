@@ -1,0 +1,61 @@
+# The front door: one word for each thing that one does with this tree. CMake does the building, ctest the testing.
+# PRESET chooses the build (release, dev, asan, tsan), JOBS how many cores it may use.
+#
+# Tests carry ctest labels. `make test` runs all but those labelled sim, fuzz or bench, which take minutes.
+
+PRESET ?= release
+JOBS ?= 2
+
+BUILD := build/$(PRESET)
+CTEST := ctest --output-on-failure --timeout 300 -j$(JOBS)
+LONG := -LE '^(sim|fuzz|bench)$$'
+TARGET_LINE := ^[a-z]+:.*\#\#
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build demo test check fmt sim fuzz bench asan tsan clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/$(TARGET_LINE)/ {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+deps:  ## install the Debian packages that are missing
+	@scripts/install-deps
+
+build:  ## configure and build PRESET (release)
+	@cmake --preset $(PRESET)
+	@cmake --build $(BUILD) -j$(JOBS)
+
+demo: deps build  ## train on this machine, break it, and watch it recover
+	@scripts/demo
+
+test: deps build  ## build and run the default tests
+	@$(CTEST) --test-dir $(BUILD) $(LONG)
+
+check: build  ## format, include matrix, purity, headers, symbols, size, documents, clang-tidy
+	@scripts/check --build $(BUILD)
+
+fmt:  ## format the tracked C++ files in place
+	@git ls-files -z '*.cc' '*.h' '*.hpp' | xargs -0 -r clang-format -i
+
+sim: build  ## simulations over many seeds (minutes)
+	@$(CTEST) --test-dir $(BUILD) -L '^sim$$' --no-tests=error
+
+fuzz:  ## fuzz the codecs and parsers with libFuzzer (minutes)
+	@cmake --preset release -B build/fuzz -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 -DPACELINE_FUZZ=ON
+	@cmake --build build/fuzz -j$(JOBS) --target fuzzers
+	@$(CTEST) --test-dir build/fuzz -L '^fuzz$$' --no-tests=error
+
+bench: build  ## benchmarks, peers side by side
+	@ctest --output-on-failure --test-dir $(BUILD) -L '^bench$$' --no-tests=error -j1
+
+asan:  ## default tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@cmake --preset asan
+	@cmake --build build/asan -j$(JOBS)
+	@$(CTEST) --test-dir build/asan $(LONG)
+
+tsan:  ## default tests under ThreadSanitizer
+	@cmake --preset tsan
+	@cmake --build build/tsan -j$(JOBS)
+	@$(CTEST) --test-dir build/tsan $(LONG)
+
+clean:  ## remove everything that was built
+	@rm -rf build
