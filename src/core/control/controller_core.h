@@ -1,0 +1,134 @@
+// ControllerCore: everything that the controller decides, as one state machine.
+//
+// It owns what is known of hosts and of the job: which slot runs where under which incarnation, who
+// is starting, healing, working or standing by. Membership (its own object) issues the epochs;
+// recovery detects and chooses; this class turns their verdicts into desired state for the hosts.
+// One core serves one job; a controller daemon drives one per job.
+//
+// Contract: step() never blocks and no peer can make it fail. The driver then takes the effects and
+// keeps this order: (1) append and sync the journal records, (2) send, (3) tell watchers. It arms
+// one timer at next_deadline() and calls step(now, Tick{}).
+//
+// A restarted controller: restore() with every journal record in order, then step(now,
+// Restarted{}).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/time.h"
+#include "core/model/host_message.h"
+#include "core/model/incident.h"
+#include "core/model/job.h"
+#include "core/model/journal_record.h"
+
+namespace paceline::control {
+
+// --- Events
+// ----------------------------------------------------------------------------------------
+
+struct Submit {
+  JobSpec spec;
+};
+// A stream to the agent of a host is open and its hello has arrived. The host's id is the driver's:
+// the same name always has the same id (journaled as HostNamed).
+struct HostConnected {
+  HostId host;
+  AgentHello hello;
+};
+struct HostSaid {
+  HostId host;
+  HostEvent event;
+};
+// The stream to its agent is closed. Says nothing of its ranks.
+struct HostDisconnected {
+  HostId host;
+};
+struct StopRequested {
+  bool is_immediate = false;
+};
+struct RecoveryModeSet {
+  RecoveryMode mode = RecoveryMode::Act;
+  std::string scope;  // a detector's name; empty: all
+};
+struct Restarted {};
+struct Tick {};
+
+using Event = std::variant<Submit, HostConnected, HostSaid, HostDisconnected, StopRequested,
+                           RecoveryModeSet, Restarted, Tick>;
+
+// --- Journal
+// ---------------------------------------------------------------------------------------
+
+struct JobSubmitted {
+  JobSpec spec;
+  bool operator==(const JobSubmitted&) const = default;
+};
+struct HostNamed {
+  HostId host;
+  std::string name;
+  bool operator==(const HostNamed&) const = default;
+};
+// A slot gets a process: journaled before it is desired, so that an incarnation is used once.
+struct SlotAssigned {
+  RankId rank;
+  HostId host;
+  bool is_joiner = false;
+  bool is_spare = false;
+  bool operator==(const SlotAssigned&) const = default;
+};
+struct JobFinished {
+  Verdict verdict = Verdict::Completed;
+  int32_t exit_code = 0;
+  bool operator==(const JobFinished&) const = default;
+};
+// A computation of this micro-batch ended its rank by itself; two make it poison.
+struct MicroBatchBlamed {
+  Step step;
+  MicroBatch micro_batch;
+  RankId rank;
+  bool operator==(const MicroBatchBlamed&) const = default;
+};
+
+using JournalRecord = std::variant<JobSubmitted, HostNamed, SlotAssigned, MembershipRecord,
+                                   MicroBatchBlamed, JobFinished>;
+
+// --- Effects
+// ---------------------------------------------------------------------------------------
+
+struct SendHost {
+  HostId host;
+  HostCommand command;
+};
+
+struct Effects {
+  std::vector<JournalRecord> journal;
+  std::vector<SendHost> sends;
+  std::vector<JobEvent> watch;  // for watchers; may be dropped
+};
+
+class ControllerCore {
+ public:
+  ControllerCore();
+  ~ControllerCore();
+
+  void restore(const JournalRecord& record);
+  void step(Instant now, const Event& event);
+  Effects take_effects();
+  std::optional<Instant> next_deadline() const;
+
+  // The job has ended and every host has been told to shut down.
+  bool is_finished() const;
+  uint64_t digest() const;
+
+ private:
+  class State;  // core/control/controller_state.h
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace paceline::control

@@ -1,0 +1,65 @@
+// Epoch: one membership of a job, with the work of each member, as the controller issues it.
+//
+// A planned epoch is announced in the background and entered at a commit at which all votes carry
+// its number. An emergency epoch is decided from the reports to a Prepare; it says at which turn
+// its members stand and who computes what nobody holds of that turn.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/model/ids.h"
+
+namespace paceline {
+
+// Where a rank listens for its peers. IPv4, host byte order.
+struct Endpoint {
+  uint32_t address = 0;
+  uint16_t port = 0;
+  auto operator<=>(const Endpoint&) const = default;
+};
+
+struct Member {
+  RankId rank;
+  HostId host;
+  Endpoint endpoint;
+  auto operator<=>(const Member&) const = default;
+};
+
+// Index of a member in Epoch::members; also its place in the ring.
+using MemberIndex = uint16_t;
+inline constexpr MemberIndex kNoMember = 0xffff;
+
+enum class EpochKind : uint8_t { Planned, Emergency };
+
+struct Epoch {
+  EpochNumber number;
+  EpochKind kind = EpochKind::Emergency;
+  std::vector<Member> members;
+  // owner[m] computes micro-batch m of every step begun in this epoch. Size V. A member may own
+  // none.
+  std::vector<MemberIndex> owner;
+  // Ends the job in order: its members begin no step in it.
+  bool is_last = false;
+
+  // Emergency only. The turn that the members stand at when they enter: all have committed exactly
+  // `target` turns.
+  Turn target;
+  // Of turn `target` alone: who computes micro-batch m again, kNoMember where a member holds it.
+  // Empty for planned epochs.
+  std::vector<MemberIndex> lost_owner;
+
+  bool operator==(const Epoch&) const = default;
+
+  uint32_t micro_batches() const { return static_cast<uint32_t>(owner.size()); }
+
+  std::optional<MemberIndex> index_of(RankId rank) const {
+    for (size_t i = 0; i < members.size(); ++i)
+      if (members[i].rank == rank) return static_cast<MemberIndex>(i);
+    return std::nullopt;
+  }
+  bool has(RankId rank) const { return index_of(rank).has_value(); }
+};
+
+}  // namespace paceline
