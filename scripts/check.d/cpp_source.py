@@ -16,6 +16,7 @@ _OPAQUE = re.compile(
       | "(?:\\.|[^"\\\n])*"
       | (?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'
     """, re.VERBOSE | re.DOTALL)
+INCLUDE_ROOTS = ("src", "include", "examples")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 
@@ -56,7 +57,7 @@ def includes_of(tree: Tree, path: str) -> tuple[Include, ...]:
 
 def resolve(tree: Tree, include: Include, includer: str) -> str | None:
     """The file of this tree that the include names, or None for one from outside or generated."""
-    for folder in ("src", "include", str(PurePosixPath(includer).parent), ""):
+    for folder in (*INCLUDE_ROOTS, str(PurePosixPath(includer).parent), ""):
         candidate = str(PurePosixPath(folder) / include.target)
         if ".." not in candidate and (tree.root / candidate).is_file():
             return candidate

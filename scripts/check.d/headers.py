@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from cpp_source import closure_of, includes_of
+from cpp_source import INCLUDE_ROOTS, closure_of, includes_of
 from tree import HEADER_SUFFIXES, Findings, Stamps, Tree, in_parallel
 
 _WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
@@ -49,8 +49,8 @@ def check_headers(tree: Tree) -> Findings:
         closure = closure_of(tree, path)
         if _needs_build(tree, closure):
             return "build"
-        folders = ["-Isrc", "-Iinclude", *generated_folders]
-        command = [*compiler, "-fsyntax-only", *_WARNINGS, *folders, "-I.", "-"]
+        folders = [f"-I{root}" for root in (*INCLUDE_ROOTS, ".")] + generated_folders
+        command = [*compiler, "-fsyntax-only", *_WARNINGS, *folders, "-"]
         key = Stamps.key(["header", path, version, *command, *map(tree.text, closure)])
         if tree.stamps.has(key):
             return ""
