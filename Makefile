@@ -21,7 +21,7 @@ deps:  ## install the Debian packages that are missing
 	@scripts/install-deps
 
 build:  ## configure and build PRESET (release)
-	@cmake --preset $(PRESET)
+	@cmake --preset $(PRESET) -B $(BUILD)
 	@cmake --build $(BUILD) -j$(JOBS)
 
 demo: deps build  ## train on this machine, break it, and watch it recover
