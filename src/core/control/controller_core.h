@@ -95,8 +95,15 @@ struct MicroBatchBlamed {
   bool operator==(const MicroBatchBlamed&) const = default;
 };
 
+// An incident was opened: its number is used.
+struct IncidentOpened {
+  uint32_t id = 0;
+  IncidentKind kind = IncidentKind::Unknown;
+  bool operator==(const IncidentOpened&) const = default;
+};
+
 using JournalRecord = std::variant<JobSubmitted, HostNamed, SlotAssigned, MembershipRecord,
-                                   MicroBatchBlamed, JobFinished>;
+                                   MicroBatchBlamed, IncidentOpened, JobFinished>;
 
 // --- Effects
 // ---------------------------------------------------------------------------------------

@@ -86,6 +86,8 @@ struct RankPresence {
   Turn committed;
   Step step;
   int64_t process_id = 0;
+  bool is_done = false;  // waits in finalize, or has left; with its digest
+  uint64_t state_digest = 0;
   bool operator==(const RankPresence&) const = default;
 };
 
