@@ -1,0 +1,63 @@
+// Mutex, MutexLock and Condition: std::mutex and std::condition_variable with the annotations that
+// clang's -Wthread-safety checks (libstdc++ has none). Under g++ the annotations are empty.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "base/time.h"
+
+#if defined(__clang__)
+#define PACELINE_THREAD_ANNOTATION(x) __attribute__((x))
+#else
+#define PACELINE_THREAD_ANNOTATION(x)
+#endif
+
+#define CAPABILITY(x) PACELINE_THREAD_ANNOTATION(capability(x))
+#define SCOPED_CAPABILITY PACELINE_THREAD_ANNOTATION(scoped_lockable)
+#define GUARDED_BY(x) PACELINE_THREAD_ANNOTATION(guarded_by(x))
+#define REQUIRES(...) PACELINE_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
+#define EXCLUDES(...) PACELINE_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
+#define ACQUIRE(...) PACELINE_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
+#define RELEASE(...) PACELINE_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
+#define NO_THREAD_SAFETY_ANALYSIS PACELINE_THREAD_ANNOTATION(no_thread_safety_analysis)
+
+namespace paceline::os {
+
+class CAPABILITY("mutex") Mutex {
+ public:
+  void lock() ACQUIRE() { mutex_.lock(); }
+  void unlock() RELEASE() { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+class SCOPED_CAPABILITY MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~MutexLock() RELEASE() { mutex_.unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+// Every wait has a deadline. Callers loop over their own condition, inside the function that holds
+// the lock, because the analysis does not look into a predicate.
+class Condition {
+ public:
+  // Returns after a notification, `limit`, or for no reason. The mutex is held again then.
+  void wait_for(Mutex& mutex, Duration limit) REQUIRES(mutex) NO_THREAD_SAFETY_ANALYSIS {
+    condition_.wait_for(mutex, std::chrono::nanoseconds(limit.in_nanoseconds()));
+  }
+  void notify_one() { condition_.notify_one(); }
+  void notify_all() { condition_.notify_all(); }
+
+ private:
+  std::condition_variable_any condition_;
+};
+
+}  // namespace paceline::os
