@@ -1,7 +1,8 @@
-# The front door: one word for each thing that one does with this tree. CMake does the building, ctest the testing.
+# The front door: one word for each thing that one does with this tree. CMake builds, ctest tests.
 # PRESET chooses the build (release, dev, asan, tsan), JOBS how many cores it may use.
 #
-# Tests carry ctest labels. `make test` runs all but those labelled sim, fuzz or bench, which take minutes.
+# Tests carry ctest labels. `make test` runs all but those labelled sim, fuzz or bench, which take
+# minutes.
 
 PRESET ?= release
 JOBS ?= 2
@@ -40,7 +41,7 @@ sim: build  ## simulations over many seeds (minutes)
 	@$(CTEST) --test-dir $(BUILD) -L '^sim$$' --no-tests=error
 
 fuzz:  ## fuzz the codecs and parsers with libFuzzer (minutes)
-	@cmake --preset release -B build/fuzz -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 -DPACELINE_FUZZ=ON
+	@CC=clang-14 CXX=clang++-14 cmake --preset release -B build/fuzz -DPACELINE_FUZZ=ON
 	@cmake --build build/fuzz -j$(JOBS) --target fuzzers
 	@$(CTEST) --test-dir build/fuzz -L '^fuzz$$' --no-tests=error
 

@@ -1,4 +1,4 @@
-"""The little that the checks know of C++ text: what is code, what is a comment, what is included."""
+"""The little that the checks know of C++ text: what is code, and what is included."""
 
 import re
 from dataclasses import dataclass
@@ -7,15 +7,17 @@ from pathlib import PurePosixPath
 
 from tree import Tree
 
-# In this order: a quote inside a comment opens no string, and a comment sign inside a string opens no comment. The
-# digits before a ' are there because of separators (1'000).
+# In this order: a quote inside a comment opens no string, and a comment sign inside a string opens
+# no comment. A ' after a digit is a separator (1'000).
 _OPAQUE = re.compile(
     r"""//(?:\\\n|[^\n])*
       | /\*.*?\*/
       | R"(?P<mark>[^(\s]*)\(.*?\)(?P=mark)"
       | "(?:\\.|[^"\\\n])*"
       | (?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'
-    """, re.VERBOSE | re.DOTALL)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
 INCLUDE_ROOTS = ("src", "include", "examples")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
@@ -33,7 +35,7 @@ def _blank(match: re.Match) -> str:
 
 
 def code_only(text: str) -> str:
-    """`text` with comments and literals blanked; every remaining character keeps its line and column."""
+    """`text` with comments and literals blanked; what remains keeps its line and column."""
     return _OPAQUE.sub(_blank, text)
 
 
@@ -50,9 +52,13 @@ def line_of(text: str, offset: int) -> int:
 def includes_of(tree: Tree, path: str) -> tuple[Include, ...]:
     text = tree.text(path)
     # Only comments count here: blanking literals would blank the names of quoted includes.
-    uncommented = _OPAQUE.sub(lambda match: _blank(match) if match.group().startswith("/") else match.group(), text)
-    return tuple(Include(line_of(text, match.start(2)), match.group(2), match.group(1) == '"')
-                 for match in _INCLUDE.finditer(uncommented))
+    uncommented = _OPAQUE.sub(
+        lambda match: _blank(match) if match.group().startswith("/") else match.group(), text
+    )
+    return tuple(
+        Include(line_of(text, match.start(2)), match.group(2), match.group(1) == '"')
+        for match in _INCLUDE.finditer(uncommented)
+    )
 
 
 def resolve(tree: Tree, include: Include, includer: str) -> str | None:

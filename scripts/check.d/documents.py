@@ -12,7 +12,7 @@ _OUTSIDE = re.compile(r"^([a-z][a-z0-9+.-]*:|#|//)", re.IGNORECASE)
 
 _MACHINE_PATH = re.compile(r"(?<![\w.:/$}~-])/(?:home|Users|root|work)/[\w./-]*\w")
 # Where a path of some machine is an example or data and not a dependency on it.
-_DATA_SUFFIXES = (".csv", ".golden", ".json", ".svg", ".gz", ".zst")
+_DATA_SUFFIXES = (".csv", ".golden", ".svg", ".gz", ".zst")
 
 
 def _blank(match: re.Match) -> str:
@@ -30,8 +30,12 @@ def check_links(tree: Tree) -> Findings:
             target = re.split(r"[#?]", link)[0]
             folder = "" if target.startswith("/") else PurePosixPath(path).parent
             if not (tree.root / folder / target.lstrip("/")).exists():
-                findings.add(path, line_of(text, match.start()), f"links to {link}, which does not exist",
-                             "Correct the link, or add the file")
+                findings.add(
+                    path,
+                    line_of(text, match.start()),
+                    f"links to {link}, which does not exist",
+                    "Correct the link, or add the file",
+                )
     return findings
 
 
@@ -42,6 +46,10 @@ def check_machine_paths(tree: Tree) -> Findings:
             continue
         text = tree.text(path)
         for match in _MACHINE_PATH.finditer(text):
-            findings.add(path, line_of(text, match.start()), f"names {match.group()}, a path of one machine",
-                         "Use a path relative to the repository, a flag or an environment variable")
+            findings.add(
+                path,
+                line_of(text, match.start()),
+                f"names {match.group()}, a path of one machine",
+                "Use a path relative to the repository, a flag or an environment variable",
+            )
     return findings

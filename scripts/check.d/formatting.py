@@ -20,6 +20,10 @@ def check_format(tree: Tree) -> Findings:
     files = tree.matching(CPP_SUFFIXES)
     for path, difference in zip(files, in_parallel(first_difference, files)):
         if difference:
-            findings.add(path, int(difference["line"]), "the formatter would change this file, here first",
-                         "Run `make fmt`")
+            findings.add(
+                path,
+                int(difference["line"]),
+                "the formatter would change this file, here first",
+                "Run `make fmt`",
+            )
     return findings

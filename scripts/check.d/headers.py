@@ -17,14 +17,20 @@ def _generated_folders(tree: Tree) -> list[str]:
     database = tree.build / "compile_commands.json"
     if not database.exists():
         return []
-    flags = {word for entry in json.loads(database.read_text()) for word in entry["command"].split()}
+    flags = {
+        word for entry in json.loads(database.read_text()) for word in entry["command"].split()
+    }
     return sorted(flag for flag in flags if flag.startswith(f"-I{tree.build}"))
 
 
 def _needs_build(tree: Tree, closure: list[str]) -> bool:
     """Whether a generated header is included that no build has made yet."""
-    generated = {include.target for path in closure for include in includes_of(tree, path)
-                 if include.target.endswith(".pb.h")}
+    generated = {
+        include.target
+        for path in closure
+        for include in includes_of(tree, path)
+        if include.target.endswith(".pb.h")
+    }
     return any(not any(tree.build.rglob(name.split("/")[-1])) for name in generated)
 
 
@@ -32,7 +38,11 @@ def _first_error(stderr: str) -> str:
     for line in stderr.splitlines():
         if "error: " in line:
             return line
-    return stderr.strip().splitlines()[-1] if stderr.strip() else "the compiler failed without a message"
+    return (
+        stderr.strip().splitlines()[-1]
+        if stderr.strip()
+        else "the compiler failed without a message"
+    )
 
 
 def check_headers(tree: Tree) -> Findings:
@@ -44,7 +54,7 @@ def check_headers(tree: Tree) -> Findings:
     generated_folders = _generated_folders(tree)
 
     def error_of(job: tuple[str, list[str]]) -> str:
-        """The first error of one header under one compiler; "" if it compiles, "build" if it cannot be judged yet."""
+        """The first error of a header; "" if it compiles, "build" if that must come first."""
         path, compiler = job
         closure = closure_of(tree, path)
         if _needs_build(tree, closure):
@@ -67,8 +77,14 @@ def check_headers(tree: Tree) -> Findings:
         if error == "build":
             unjudged.append(path)
         elif error:
-            findings.add(path, 1, f"does not compile alone ({compiler[0]}): {error}",
-                         "Include what it uses, or forward-declare it")
+            findings.add(
+                path,
+                1,
+                f"does not compile alone ({compiler[0]}): {error}",
+                "Include what it uses, or forward-declare it",
+            )
     if unjudged:
-        findings.notes.append(f"{len(unjudged)} headers need generated code, `make build` first: {' '.join(unjudged)}")
+        findings.notes.append(
+            f"{len(unjudged)} headers need generated code, `make build` first: {' '.join(unjudged)}"
+        )
     return findings

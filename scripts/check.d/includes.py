@@ -1,7 +1,7 @@
 """The include matrix: base <- core <- {live, sim} <- cli, and what holds inside core and live.
 
-A folder that is added to src/ needs a line here if it is a new layer, a shell, or a core folder that sees more than
-base, core/model and itself.
+A folder that is added to src/ needs a line here if it is a new layer, a shell, or a core folder
+that sees more than base, core/model and itself.
 """
 
 import re
@@ -17,10 +17,13 @@ LAYERS_SEEN = {
     "sim": {"base", "core", "sim"},
     "cli": {"base", "core", "live", "sim", "cli"},
 }
-CORE_FOLDERS_SEEN = {"control": {"sched", "recovery"}}  # beside model and itself, which each one sees
+CORE_FOLDERS_SEEN = {
+    "control": {"sched", "recovery"}
+}  # beside model and itself, which each one sees
 SHELLS = {"controller", "agent", "worker", "aggregator", "engines"}
-# The worker is part of libpaceline, which lives in processes that bring their own copies of gRPC and protobuf.
-SERVICES_CLOSED_TO_WORKER = {"rpc", "store", "web"}
+# The worker is part of libpaceline, whose processes bring their own copies of gRPC and protobuf.
+# And nothing in the library sees the fault injector.
+SERVICES_CLOSED_TO_WORKER = {"rpc", "store", "web", "fault"}
 _RPC_HEADER = re.compile(r"^(grpc|grpcpp|grpc\+\+|google/protobuf)/|\.pb\.h$")
 _PUBLIC_API_USERS = ("live", "cli")
 
@@ -34,27 +37,32 @@ def _core_refusal(source: str, target: str) -> str | None:
     seen = {"model", source} | CORE_FOLDERS_SEEN.get(source, set())
     if target in seen:
         return None
-    return f"core/{source} sees base and core/{{{','.join(sorted(seen))}}} only. Pass the value in, or move its type to core/model"
+    names = ", ".join(f"core/{folder}" for folder in sorted(seen))
+    return f"core/{source} sees base, {names} only. Pass the value, or move its type to core/model"
 
 
 def _live_refusal(source: str, target: str) -> str | None:
     if source == "worker" and target in SERVICES_CLOSED_TO_WORKER:
-        return f"libpaceline must not carry live/{target}. Speak to the agent in fixed binary records"
+        return (
+            f"libpaceline must not carry live/{target}. Speak to the agent in fixed binary records"
+        )
     if target in SHELLS and target != source:
         role = "a shell" if source in SHELLS else "a service"
-        return f"live/{source} is {role} and knows no other shell. Wire the two in cli, or move what they share to a service"
+        remedy = "Wire the two in cli, or move what they share to a service"
+        return f"live/{source} is {role} and knows no other shell. {remedy}"
     return None
 
 
 def refusal(source: str, target: str) -> str | None:
-    """Why the file `source` may not include the file `target` and what to do (paths from src/), or None if it may."""
+    """Why `source` may not include `target` (paths from src/) and what to do; None if it may."""
     source_layer, source_folder = _layer_and_folder(source)
     target_layer, target_folder = _layer_and_folder(target)
     seen = LAYERS_SEEN.get(source_layer)
     if seen is None:
-        return f"src/{source_layer} is no known layer. Add it to LAYERS_SEEN in scripts/check.d/includes.py"
+        return f"src/{source_layer} is no known layer. Add it to LAYERS_SEEN in includes.py"
     if target_layer not in seen:
-        return f"{source_layer} sees {', '.join(sorted(seen))} only. Turn the dependency round, or move the type down"
+        names = ", ".join(sorted(seen))
+        return f"{source_layer} sees {names} only. Turn the dependency round, or move the type down"
     if source_layer == target_layer == "core":
         return _core_refusal(source_folder, target_folder)
     if source_layer == target_layer == "live":
@@ -62,7 +70,8 @@ def refusal(source: str, target: str) -> str | None:
     return None
 
 
-def _split(reason: str) -> tuple[str, str]:
+def split(reason: str) -> tuple[str, str]:
+    """A refusal as what is wrong and what to do."""
     what, _, remedy = reason.partition(". ")
     return what, remedy
 
@@ -80,23 +89,29 @@ def _check_source_file(tree: Tree, path: str, findings: Findings) -> None:
             is_user = from_src.startswith(_PUBLIC_API_USERS)
             reason = None if is_user else "the public API is for ranks. Use core/model types"
         elif target and target.startswith("src/"):
-            reason = "an include of this tree is written from src/. Write " + target.removeprefix("src/")
+            reason = "an include of this tree is written from src/. Write " + target.removeprefix(
+                "src/"
+            )
         else:
             reason = None  # generated or from outside; purity judges it for base and core
         if reason:
-            what, remedy = _split(reason)
+            what, remedy = split(reason)
             findings.add(path, include.line, f'includes "{include.target}", but {what}', remedy)
 
 
 def _check_outside_user(tree: Tree, path: str, findings: Findings) -> None:
     for include in includes_of(tree, path):
         if include.is_quoted and PurePosixPath(include.target).parts[0] in LAYERS_SEEN:
-            findings.add(path, include.line, f'includes "{include.target}", which is not installed with the library',
-                         "Use include/paceline only")
+            findings.add(
+                path,
+                include.line,
+                f'includes "{include.target}", which is not installed with the library',
+                "Use include/paceline only",
+            )
 
 
 def _rpc_chain(tree: Tree, path: str, visited: set[str]) -> list[str]:
-    """A way from `path` to a gRPC or protobuf header, as the files on it; empty if there is none."""
+    """The files on a way from `path` to a gRPC or protobuf header; empty if there is none."""
     visited.add(path)
     for include in includes_of(tree, path):
         if _RPC_HEADER.search(include.target):
@@ -113,10 +128,17 @@ def _check_worker(tree: Tree, path: str, findings: Findings) -> None:
     chain = _rpc_chain(tree, path, set())
     if not chain:
         return
-    line = next(include.line for include in includes_of(tree, path)
-                if chain[1] in (include.target, resolve(tree, include, path)))
-    findings.add(path, line, f"brings gRPC or protobuf into libpaceline: {' -> '.join(chain)}",
-                 "Include a header without wire types")
+    line = next(
+        include.line
+        for include in includes_of(tree, path)
+        if chain[1] in (include.target, resolve(tree, include, path))
+    )
+    findings.add(
+        path,
+        line,
+        f"brings gRPC or protobuf into libpaceline: {' -> '.join(chain)}",
+        "Include a header without wire types",
+    )
 
 
 def check_includes(tree: Tree) -> Findings:

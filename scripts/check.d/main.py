@@ -2,8 +2,8 @@
 
     path:line: what is wrong. How to put it right. [check]
 
-Exit status: 0 when all hold, 1 when one does not, 64 for wrong usage. A check that lacks something (a build, a tool)
-says so and counts as skipped, not as passed.
+Exit status: 0 when all hold, 1 when one does not, 64 for wrong usage. A check that lacks something
+(a build, a tool) says so and counts as skipped, not as passed.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from documents import check_links, check_machine_paths
 from formatting import check_format
 from headers import check_headers
 from includes import check_includes
+from modules import check_modules
 from purity import check_purity
 from shape import check_shape
 from symbols import check_core_symbols, check_library_symbols
@@ -26,6 +27,7 @@ from tree import Findings, Tree
 CHECKS: dict[str, Callable[[Tree], Findings]] = {
     "format": check_format,
     "includes": check_includes,
+    "modules": check_modules,
     "purity": check_purity,
     "shape": check_shape,
     "links": check_links,
@@ -38,21 +40,39 @@ CHECKS: dict[str, Callable[[Tree], Findings]] = {
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="scripts/check", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checks", nargs="*", metavar="CHECK",
-                        help=f"run only these ({', '.join(CHECKS)}); default: all")
-    parser.add_argument("--tidy-all", action="store_true",
-                        help="clang-tidy over the whole tree, not only src/base and src/core")
-    parser.add_argument("--build", type=Path, metavar="DIR",
-                        help="build tree to look at (default: build/release)")
-    parser.add_argument("--root", type=Path, metavar="DIR", default=Path(__file__).parents[2],
-                        help="source tree to check (default: this one)")
+    parser = argparse.ArgumentParser(
+        prog="scripts/check",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "checks",
+        nargs="*",
+        metavar="CHECK",
+        help=f"run only these ({', '.join(CHECKS)}); default: all",
+    )
+    parser.add_argument(
+        "--tidy-all",
+        action="store_true",
+        help="clang-tidy over the whole tree, not only src/base and src/core",
+    )
+    parser.add_argument(
+        "--build", type=Path, metavar="DIR", help="build tree to look at (default: build/release)"
+    )
+    parser.add_argument(
+        "--root",
+        type=Path,
+        metavar="DIR",
+        default=Path(__file__).parents[2],
+        help="source tree to check (default: this one)",
+    )
     options = parser.parse_args(arguments)
     unknown = [name for name in options.checks if name not in CHECKS]
     if unknown:
-        print(f"scripts/check: no check named {unknown[0]}; there are: {', '.join(CHECKS)}",
-              file=sys.stderr)
+        print(
+            f"scripts/check: no check named {unknown[0]}; there are: {', '.join(CHECKS)}",
+            file=sys.stderr,
+        )
         sys.exit(os.EX_USAGE)
     return options
 
@@ -65,7 +85,9 @@ def main(arguments: list[str]) -> int:
         started_s = time.monotonic()
         findings = CHECKS[name](tree)
         for violation in findings.violations:
-            print(f"{violation.path}:{violation.line}: {violation.what}. {violation.remedy}. [{name}]")
+            print(
+                f"{violation.path}:{violation.line}: {violation.what}. {violation.remedy}. [{name}]"
+            )
         for note in findings.notes:
             print(f"check {name}: note: {note}")
         violation_count += len(findings.violations)

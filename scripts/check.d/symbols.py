@@ -1,19 +1,24 @@
-"""What the built libraries import and export: the include rules, checked where nobody can talk their way around them."""
+"""What the built libraries import and export: the same rules, where no source text can hide."""
 
 import re
 from pathlib import Path
 
 from tree import Findings, Tree
 
-_BANNED_IMPORTS = set("""
-    accept bind clock clock_gettime clock_nanosleep connect dlopen drand48 execve fopen fopen64 fork getaddrinfo getenv
-    getentropy getrandom gettimeofday listen localtime localtime_r nanosleep open open64 openat openat64 popen
-    pthread_cond_wait pthread_create pthread_mutex_lock rand rand_r random read recv recvmsg secure_getenv send sendmsg
-    sleep socket srand srandom system time usleep
-""".split())
+_BANNED_IMPORTS = set(
+    """
+    accept bind clock clock_gettime clock_nanosleep connect dlopen drand48 execve fopen fopen64 fork
+    getaddrinfo getenv getentropy getrandom gettimeofday listen localtime localtime_r nanosleep open
+    open64 openat openat64 popen pthread_cond_wait pthread_create pthread_mutex_lock rand rand_r
+    random read recv recvmsg secure_getenv send sendmsg sleep socket srand srandom system time
+    usleep
+    """.split()
+)
 _BANNED_MANGLED = re.compile(
     r"^_Z(NK?St6chrono3_V2|NK?St6thread|NK?St13random_device|NK?St18condition_variable"
-    r"|NK?St13basic_filebuf|NK?St10filesystem|NSt7__cxx1110filesystem|St4cout|St4cerr|NSt8__detail15_Prime_rehash)")
+    r"|NK?St13basic_filebuf|NK?St10filesystem|NSt7__cxx1110filesystem"
+    r"|St4cout|St4cerr|NSt8__detail15_Prime_rehash)"
+)
 
 _ALLOWED_NEEDED = re.compile(r"^(lib(c|m|stdc\+\+|gcc_s|pthread)\.so\.\d+|ld-linux.*\.so\.\d+)$")
 _PUBLIC_PREFIX = "paceline_"
@@ -38,17 +43,25 @@ def _imports(tree: Tree, archive: Path) -> list[tuple[str, str]]:
 
 def check_core_symbols(tree: Tree) -> Findings:
     findings = Findings()
-    archives = sorted(path for layer in ("base", "core") for path in (tree.build / "src" / layer).rglob("*.a"))
+    archives = sorted(
+        path for layer in ("base", "core") for path in (tree.build / "src" / layer).rglob("*.a")
+    )
     if not archives:
-        findings.skipped = f"no static library of src/base or src/core in {tree.build}; `make build` first"
+        findings.skipped = (
+            f"no static library of src/base or src/core in {tree.build}; `make build` first"
+        )
         return findings
     for archive in archives:
         # CMake builds src/core/model/x.cc into <build>/src/core/model/lib*.a(x.cc.o).
         folder = archive.parent.relative_to(tree.build)
         for member, symbol in _imports(tree, archive):
             if _is_banned_import(symbol):
-                findings.add(str(folder / member.removesuffix(".o")), 1, f"its object imports `{symbol}`",
-                             "base and core decide purely: take the value as a parameter or return an effect")
+                findings.add(
+                    str(folder / member.removesuffix(".o")),
+                    1,
+                    f"its object imports `{symbol}`",
+                    "base and core are pure: take the value as a parameter or return an effect",
+                )
     return findings
 
 
@@ -61,14 +74,27 @@ def check_library_symbols(tree: Tree) -> Findings:
     dynamic = tree.run(["readelf", "--dynamic", "--wide", str(library)]).stdout
     for needed in re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic):
         if not _ALLOWED_NEEDED.match(needed):
-            findings.add(library.name, 1, f"needs {needed} at run time",
-                         "It may need the C and C++ run-time only: frameworks bring their own copies of the rest")
-    defined = tree.run(["nm", "--dynamic", "--defined-only", "--without-symbol-versions", str(library)]).stdout
+            findings.add(
+                library.name,
+                1,
+                f"needs {needed} at run time",
+                "It may need the C and C++ run-time only: frameworks bring their own of the rest",
+            )
+    defined = tree.run(
+        ["nm", "--dynamic", "--defined-only", "--without-symbol-versions", str(library)]
+    ).stdout
     exported = [line.split()[-2:] for line in defined.splitlines()]
     for kind, symbol in exported:
         is_version_name = kind == "A"
         if not (symbol.startswith(_PUBLIC_PREFIX) or symbol in _LINKER_SYMBOLS or is_version_name):
-            findings.add(library.name, 1, f"exports `{symbol}`", "Hide it: a version script exports paceline_* only")
+            findings.add(
+                library.name,
+                1,
+                f"exports `{symbol}`",
+                "Hide it: a version script exports paceline_* only",
+            )
     if not any(symbol.startswith(_PUBLIC_PREFIX) for _, symbol in exported):
-        findings.add(library.name, 1, "exports no paceline_ function", "Mark the C ABI with PACELINE_API")
+        findings.add(
+            library.name, 1, "exports no paceline_ function", "Mark the C ABI with PACELINE_API"
+        )
     return findings

@@ -1,4 +1,4 @@
-"""What every check works on: the tracked files of a source tree, its build tree, and the findings."""
+"""What every check works on: the tracked files, the build tree, and the findings."""
 
 import hashlib
 import subprocess
@@ -35,8 +35,8 @@ class Findings:
 
 
 class Tree:
-    """A source tree. Tracked files only, so that scratch files do not fail a check; a tree that is no git repository
-    (a release archive) counts as tracked but for build/."""
+    """A source tree. Tracked files only, so that scratch files do not fail a check. In a tree that
+    is no git repository (a release archive) every file counts, but for build/."""
 
     def __init__(self, root: Path, build: Path | None = None, tidy_all: bool = False):
         self.root = root.resolve()
@@ -47,12 +47,22 @@ class Tree:
     def files(self) -> list[str]:
         """Paths relative to the root, sorted."""
         if (self.root / ".git").exists():
-            listed = subprocess.run(["git", "ls-files", "-z"], cwd=self.root, check=True,
-                                    stdout=subprocess.PIPE, text=True).stdout.split("\0")
+            listed = subprocess.run(
+                ["git", "ls-files", "-z"],
+                cwd=self.root,
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
+            ).stdout.split("\0")
         else:
             listed = [str(path.relative_to(self.root)) for path in self.root.rglob("*")]
-        return sorted({path for path in listed
-                       if path and not path.startswith("build/") and (self.root / path).is_file()})
+        return sorted(
+            {
+                path
+                for path in listed
+                if path and not path.startswith("build/") and (self.root / path).is_file()
+            }
+        )
 
     def matching(self, suffixes: tuple[str, ...], folders: tuple[str, ...] = ("",)) -> list[str]:
         return [path for path in self.files if path.endswith(suffixes) and path.startswith(folders)]
@@ -62,8 +72,17 @@ class Tree:
 
     def run(self, command: list[str], stdin: str = "") -> subprocess.CompletedProcess:
         """Runs a tool in the root of the tree. Its failure is for the caller to judge."""
-        return subprocess.run(command, cwd=self.root, input=stdin, text=True, errors="replace",
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600, check=False)
+        return subprocess.run(
+            command,
+            cwd=self.root,
+            input=stdin,
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=600,
+            check=False,
+        )
 
     @cached_property
     def stamps(self) -> "Stamps":
@@ -71,8 +90,8 @@ class Tree:
 
 
 class Stamps:
-    """Remembers, by a hash of all that the verdict depends on, that something has passed: a repeated run is quick.
-    Failures are not remembered."""
+    """Remembers, by a hash of all that the verdict depends on, that something has passed, so that
+    a repeated run is quick. Failures are not remembered."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -93,6 +112,6 @@ class Stamps:
 
 
 def in_parallel(function: Callable[[Item], Outcome], items: list[Item]) -> list[Outcome]:
-    """Calls `function` for each item, one tool process per core; outcomes in the order of the items."""
+    """Calls `function` for each item, one per core at a time; outcomes in the items' order."""
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         return list(pool.map(function, items))

@@ -1,5 +1,8 @@
-"""Goal: each check of scripts/check finds what it is there for. Method: small trees made to break one rule (the
-canaries) in a temporary folder, and a tree that keeps all rules and must pass."""
+"""Goal: each check of scripts/check finds what it is there for.
+
+Method: small trees in a temporary folder, each made to break one rule (the canaries), and a tree
+that keeps all rules and must pass.
+"""
 
 import shutil
 import subprocess
@@ -10,19 +13,53 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 GOOD_FILES = {
-    "src/base/id.h": "#pragma once\n#include <cstdint>\n\nusing Id = std::uint32_t;\n",
-    "src/core/model/rank.h": '#pragma once\n#include "base/id.h"\n\nstruct Rank {\n  Id id = 0;\n};\n',
-    "src/core/sched/plan.h": '#pragma once\n#include "core/model/rank.h"\n\nRank plan(Id time);\n',
-    "src/core/sched/plan.cc": '#include "core/sched/plan.h"\n\n'
-                              "// A comment may speak of rand() and <thread>.\n"
-                              "Rank plan(Id time) { return Rank{.id = time}; }\n",
-    "src/core/sched/plan_test.cc": '#include <gtest/gtest.h>\n\n#include <fstream>\n\n#include "core/sched/plan.h"\n',
+    "src/base/id.h": """\
+#pragma once
+#include <cstdint>
+
+using Id = std::uint32_t;
+""",
+    "src/core/model/rank.h": """\
+#pragma once
+#include "base/id.h"
+
+struct Rank {
+  Id id = 0;
+};
+""",
+    "src/core/sched/plan.h": """\
+#pragma once
+#include "core/model/rank.h"
+
+Rank plan(Id time);
+""",
+    "src/core/sched/plan.cc": """\
+#include "core/sched/plan.h"
+
+// A comment may speak of rand() and <thread>.
+Rank plan(Id time) { return Rank{.id = time}; }
+""",
+    "src/core/sched/plan_test.cc": """\
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/sched/plan.h"
+""",
     "src/core/control/control.h": '#pragma once\n#include "core/sched/plan.h"\n',
     "src/live/rpc/server.h": '#pragma once\n#include "core/control/control.h"\n',
     "src/live/controller/shell.h": '#pragma once\n#include "live/rpc/server.h"\n',
     "src/sim/kernel/kernel.h": '#pragma once\n#include "core/control/control.h"\n',
-    "src/cli/run.h": '#pragma once\n#include "live/controller/shell.h"\n#include "sim/kernel/kernel.h"\n',
-    "README.md": "# Good\n\nSee [the guide](docs/guide.md#start) and [the site](https://example.com/home/page).\n",
+    "src/cli/run.h": """\
+#pragma once
+#include "live/controller/shell.h"
+#include "sim/kernel/kernel.h"
+""",
+    "README.md": """\
+# Good
+
+See [the guide](docs/guide.md#start) and [the site](https://example.com/home/page).
+""",
     "docs/guide.md": "# Guide\n\n`[not](a-link.md)` and [back](../README.md).\n",
 }
 
@@ -47,8 +84,14 @@ class CheckTest(unittest.TestCase):
     def check(self, *arguments: str) -> tuple[int, str]:
         """Exit status and output of scripts/check on the tree."""
         command = [REPOSITORY / "scripts/check", "--root", self.root, *arguments]
-        result = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                timeout=100, check=False)
+        result = subprocess.run(
+            command,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=100,
+            check=False,
+        )
         return result.returncode, result.stdout
 
     def expect_violation(self, check: str, place: str, what: str) -> None:
@@ -68,7 +111,9 @@ class CheckTest(unittest.TestCase):
     def compile(self, source: str, target: str, *flags: str) -> None:
         output = self.root / target
         output.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["g++", "-std=c++20", "-Isrc", *flags, source, "-o", output], cwd=self.root, check=True)
+        subprocess.run(
+            ["g++", "-std=c++20", "-Isrc", *flags, source, "-o", output], cwd=self.root, check=True
+        )
 
     def archive(self, source: str) -> None:
         """Builds lib.a where CMake would, from one source."""
@@ -83,9 +128,11 @@ class CheckTest(unittest.TestCase):
         self.compile("library.cc", "build/release/lib/libpaceline.so", "-shared", "-fPIC", *flags)
 
     def compile_commands(self, source: str) -> None:
-        self.write("build/release/compile_commands.json",
-                   f'[{{"directory": "{self.root.resolve()}", "file": "{self.root.resolve()}/{source}",'
-                   f' "command": "g++ -std=c++20 -Isrc -c {source}"}}]')
+        self.write(
+            "build/release/compile_commands.json",
+            f'[{{"directory": "{self.root.resolve()}", "file": "{self.root.resolve()}/{source}",'
+            f' "command": "g++ -std=c++20 -Isrc -c {source}"}}]',
+        )
 
 
 class GoodTree(CheckTest):
@@ -166,7 +213,9 @@ class Includes(CheckTest):
         self.expect_refused("src/live/worker/bad.h", "live/store/journal.h")
 
     def test_worker_reaches_protobuf_through_another_folder(self) -> None:
-        self.write("src/live/wire/convert.h", "#pragma once\n#include <google/protobuf/message.h>\n")
+        self.write(
+            "src/live/wire/convert.h", "#pragma once\n#include <google/protobuf/message.h>\n"
+        )
         self.write("src/live/worker/bad.h", '#pragma once\n#include "live/wire/convert.h"\n')
         self.expect_violation("includes", "src/live/worker/bad.h:2", "google/protobuf/message.h")
 
@@ -186,27 +235,93 @@ class Includes(CheckTest):
         self.expect_refused("examples/gpt/bad.h", "base/id.h")
 
 
+class Modules(CheckTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("src/base/CMakeLists.txt", "paceline_module(base)\n")
+        self.write(
+            "src/live/os/CMakeLists.txt", "paceline_module(live_os DEPS base LIBS fmt::fmt)\n"
+        )
+
+    def test_forbidden_link_is_found(self) -> None:
+        self.write(
+            "src/core/model/CMakeLists.txt",
+            "# The values.\npaceline_module(core_model DEPS base live_os)\n",
+        )
+        self.expect_violation(
+            "modules", "src/core/model/CMakeLists.txt:2", "core_model links live_os"
+        )
+
+    def test_unknown_module_is_found(self) -> None:
+        self.write("src/live/rpc/CMakeLists.txt", "paceline_module(live_rpc DEPS base grpc)\n")
+        self.expect_violation("modules", "src/live/rpc/CMakeLists.txt:1", "no module")
+
+    def test_outside_library_in_core_is_found(self) -> None:
+        self.write(
+            "src/core/model/CMakeLists.txt", "paceline_module(core_model DEPS base LIBS fmt::fmt)\n"
+        )
+        self.expect_violation("modules", "src/core/model/CMakeLists.txt:1", "fmt::fmt")
+
+    def test_allowed_links_pass(self) -> None:
+        self.write(
+            "src/live/web/CMakeLists.txt", "paceline_module(live_web\n  DEPS base live_os)\n"
+        )
+        self.expect_pass("modules")
+
+
 class Purity(CheckTest):
     def expect_impure(self, code: str, what: str, path: str = "src/core/model/bad.cc") -> None:
         self.write(path, f"// first line\n{code}\n")
         self.expect_violation("purity", f"{path}:2", what)
 
+    def expect_each_line_impure(self, path: str, lines: list[str]) -> None:
+        """Expects one violation on each line of a file, so that none hides behind another."""
+        self.write(path, "\n".join(lines) + "\n")
+        _, output = self.check("purity")
+        found = [line.split(": ")[0] for line in output.splitlines() if line.endswith("[purity]")]
+        self.assertEqual(found, [f"{path}:{number}" for number in range(1, len(lines) + 1)], output)
+
     def test_banned_headers(self) -> None:
-        for header in ("chrono", "thread", "mutex", "random", "fstream", "filesystem", "unordered_map",
-                       "unordered_set", "iostream", "sys/socket.h", "unistd.h", "fmt/format.h"):
-            for path in ("src/core/model/bad.cc", "src/base/bad.cc"):
-                with self.subTest(header=header, path=path):
-                    self.write("src/base/bad.cc", "")
-                    self.write("src/core/model/bad.cc", "")
-                    self.expect_impure(f"#include <{header}>", f"<{header}>", path)
+        headers = [
+            "chrono",
+            "thread",
+            "mutex",
+            "random",
+            "fstream",
+            "filesystem",
+            "unordered_map",
+            "unordered_set",
+            "iostream",
+            "sys/socket.h",
+            "unistd.h",
+            "fmt/format.h",
+        ]
+        self.expect_each_line_impure(
+            "src/core/model/bad.cc", [f"#include <{header}>" for header in headers]
+        )
+
+    def test_banned_headers_of_base(self) -> None:
+        self.expect_impure("#include <thread>", "<thread>", "src/base/bad.cc")
 
     def test_banned_tokens(self) -> None:
-        for code in ("int a = rand();", "auto* a = getenv(name);", "auto a = std::time(nullptr);",
-                     "int a = clock_gettime(id, &now);", "std::unordered_map<int, int> a;",
-                     "auto a = Clock<system_clock>();", "auto a = Clock<steady_clock>();", "std::thread a;",
-                     "std::map<Rank*, int> a;", "std::set<const model::Rank*> a;", "std::cout << a;"):
-            with self.subTest(code=code):
-                self.expect_impure(code, "is pure")
+        self.expect_each_line_impure(
+            "src/core/model/bad.cc",
+            [
+                "int a = rand();",
+                "auto* a = getenv(name);",
+                "auto a = std::time(nullptr);",
+                "int a = clock_gettime(id, &now);",
+                "std::unordered_map<int, int> a;",
+                "auto a = Clock<system_clock>();",
+                "auto a = Clock<steady_clock>();",
+                "std::thread a;",
+                "std::map<Rank*, int> a;",
+                "std::set<const model::Rank*> a;",
+                "std::cout << a;",
+                "throw a;",
+                "} catch (const Error& error) {",
+            ],
+        )
 
     def test_quoted_outside_library(self) -> None:
         self.expect_impure('#include "fmt/format.h"', "fmt/format.h")
@@ -215,10 +330,20 @@ class Purity(CheckTest):
         self.expect_impure("#include <thread>", "<thread>", "src/core/model/bad_test.cc")
 
     def test_comments_literals_and_members_are_no_code(self) -> None:
-        self.write("src/core/model/good.cc",
-                   '// rand()\n/* #include <thread>\n getenv( */\nconst char* a = "time(0) // std::thread";\n'
-                   'const char* b = R"(rand())";\nint c = 1\'000 + clock.time(0) + rng.rand();\nint d = \'"\';\n'
-                   "#include <map>\nint brand();\n")
+        self.write(
+            "src/core/model/good.cc",
+            """\
+// rand()
+/* #include <thread>
+   getenv( */
+const char* a = "time(0) // std::thread";
+const char* b = R"(rand())";
+int c = 1'000 + clock.time(0) + rng.rand();
+int d = '"';
+#include <map>
+int brand();
+""",
+        )
         self.expect_pass("purity")
 
 
@@ -228,12 +353,23 @@ class Shape(CheckTest):
         self.expect_violation("shape", "src/base/long.h:801", "801 lines")
 
     def test_long_function_is_found(self) -> None:
-        headers = ["void Planner::plan(std::map<int, int> a) const {", "Planner::Planner() : a_{1}, b_(2) {",
-                   "template <class T>\nbool operator==(const T& a, const T& b) {", "TEST(Plan, Empty_Passes) {",
-                   "int f(int a = g({1})) noexcept {"]
+        headers = [
+            "void Planner::plan(std::map<int, int> a) const {",
+            "Planner::Planner() : a_{1}, b_(2) {",
+            "template <class T>\nbool operator==(const T& a, const T& b) {",
+            "TEST(Plan, Empty_Passes) {",
+            "int f(int a = g({1})) noexcept {",
+        ]
         for header in headers:
             with self.subTest(header=header):
-                self.write("src/base/a.cc", "namespace paceline {\n" + header + "\n" + "  if (a) { b(); }\n" * 70 + "}\n}\n")
+                self.write(
+                    "src/base/a.cc",
+                    "namespace paceline {\n"
+                    + header
+                    + "\n"
+                    + "  if (a) { b(); }\n" * 70
+                    + "}\n}\n",
+                )
                 self.expect_violation("shape", "src/base/a.cc:2", "more than 70")
 
     def test_long_python_function_is_found(self) -> None:
@@ -241,8 +377,11 @@ class Shape(CheckTest):
         self.expect_violation("shape", "scripts/a.py:1", "plan has 71 lines")
 
     def test_long_class_and_table_are_no_functions(self) -> None:
-        self.write("src/base/a.h", "struct A {\n" + "  int f() { return 1; }\n" * 80 + "};\n"
-                   "const int kTable[] = {\n" + "    f(1),\n" * 80 + "};\n")
+        self.write(
+            "src/base/a.h",
+            "struct A {\n" + "  int f() { return 1; }\n" * 80 + "};\n"
+            "const int kTable[] = {\n" + "    f(1),\n" * 80 + "};\n",
+        )
         self.expect_pass("shape")
 
 
@@ -286,11 +425,13 @@ class Headers(CheckTest):
 
 class Symbols(CheckTest):
     def test_core_imports_are_found(self) -> None:
-        codes = {"getenv": '#include <cstdlib>\nchar* f() { return getenv("A"); }\n',
-                 "rand": "#include <cstdlib>\nint f() { return rand(); }\n",
-                 "clock_gettime": "#include <ctime>\nint f(timespec* t) { return clock_gettime(CLOCK_MONOTONIC, t); }\n",
-                 "steady_clock": "#include <chrono>\nlong f() { return std::chrono::steady_clock::now()"
-                                 ".time_since_epoch().count(); }\n"}
+        codes = {
+            "getenv": '#include <cstdlib>\nchar* f() { return getenv("A"); }\n',
+            "rand": "#include <cstdlib>\nint f() { return rand(); }\n",
+            "clock_gettime": "#include <ctime>\nint f(timespec* t) { return clock_gettime(0, t); }\n",
+            "steady_clock": "#include <chrono>\nlong f() { return std::chrono::steady_clock::now()"
+            ".time_since_epoch().count(); }\n",
+        }
         for symbol, code in codes.items():
             with self.subTest(symbol=symbol):
                 self.write("src/core/model/bad.cc", code)
@@ -316,14 +457,28 @@ class Symbols(CheckTest):
 
 
 class Tidy(CheckTest):
-    def test_bug_and_name_are_found(self) -> None:
-        codes = {"readability-identifier-naming": "int BadName() { return 1; }\n",
-                 "bugprone-integer-division": "double half(int a) { return a / 2; }\n"}
+    def test_bug_name_and_global_are_found(self) -> None:
+        codes = {
+            "readability-identifier-naming": "int BadName() { return 1; }\n",
+            "avoid-non-const-global-variables": "int counter = 1;\n",
+            "bugprone-integer-division": "double half(int a) { return a / 2; }\n",
+        }
         for rule, code in codes.items():
             with self.subTest(rule=rule):
                 self.write("src/core/model/bad.cc", code)
                 self.compile_commands("src/core/model/bad.cc")
                 self.expect_violation("tidy", "src/core/model/bad.cc:1", rule)
+
+    def test_unguarded_access_is_found(self) -> None:
+        self.write(
+            "src/core/model/bad.cc",
+            'struct __attribute__((capability("mutex"))) Mutex {};\n'
+            "class Box {\n public:\n  int get() const { return value_; }\n\n private:\n"
+            "  Mutex mutex_;\n  int value_ __attribute__((guarded_by(mutex_))) = 0;\n};\n"
+            "int use(const Box& box) { return box.get(); }\n",
+        )
+        self.compile_commands("src/core/model/bad.cc")
+        self.expect_violation("tidy", "src/core/model/bad.cc:4", "thread-safety")
 
     def test_violation_in_a_header_is_found(self) -> None:
         self.write("src/core/model/bad.h", "#pragma once\nstruct Bad {\n  Bad(int a);\n};\n")
