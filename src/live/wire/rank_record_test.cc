@@ -162,9 +162,13 @@ TEST(RankRecord, Garbage_IsRefusedOrCanonical) {
       bytes[random.below(bytes.size())] ^= static_cast<std::byte>(1u << random.below(8));
     }
     const Result<RankRecord> of_rank = decode_rank_record(bytes);
-    if (of_rank.has_value()) EXPECT_EQ(encode(*of_rank), bytes);
+    if (of_rank.has_value()) {
+      EXPECT_EQ(encode(*of_rank), bytes);
+    }
     const Result<AgentRecord> of_agent = decode_agent_record(bytes);
-    if (of_agent.has_value()) EXPECT_EQ(encode(*of_agent), bytes);
+    if (of_agent.has_value()) {
+      EXPECT_EQ(encode(*of_agent), bytes);
+    }
   }
 }
 
