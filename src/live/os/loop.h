@@ -23,6 +23,8 @@
 #include "base/time.h"
 #include "live/os/mutex.h"
 
+struct epoll_event;
+
 namespace paceline::os {
 
 class Loop {
@@ -71,7 +73,7 @@ class Loop {
   };
 
   int wait_limit_ms(Duration limit) const;
-  void run_ready(int count, const struct epoll_event* events);
+  void run_ready(int count, const epoll_event* events);
   void run_due();
   void run_posted() EXCLUDES(mutex_);
   void wake();
