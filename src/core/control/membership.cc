@@ -46,7 +46,9 @@ void Membership::resume() {  // rule 23
   lost_.clear();
   entered_planned_.clear();
   if (phase_ == Phase::New) return;
-  if (phase_ == Phase::Preparing) {
+  // Number 0: the journal ends between the first members and the first Prepare. Nobody can be in
+  // that epoch, so there is no decision to repeat.
+  if (phase_ == Phase::Preparing || base_.number == EpochNumber(0)) {
     start_prepare();
     return;
   }
@@ -322,10 +324,13 @@ void Membership::send(RankId to, ControlMessage message) {
 std::vector<MembershipEffect> Membership::take_effects() { return std::exchange(effects_, {}); }
 
 void Membership::add_to(Digest& digest) const {
-  digest.add(static_cast<uint8_t>(phase_)).add(next_number_.value()).add(base_.number.value());
-  digest.add(base_.target.value()).add(base_.members.size());
-  digest.add(planned_ ? planned_->number.value() : 0u).add(preparing_.value()).add(is_held_void_);
+  digest.add(static_cast<uint8_t>(phase_)).add(next_number_.value());
+  base_.add_to(digest);
+  digest.add(planned_.has_value());
+  if (planned_) planned_->add_to(digest);
+  digest.add(preparing_.value()).add(is_held_void_);
   const auto add_rank = [&](RankId r) { digest.add(r.slot.value()).add(r.incarnation.value()); };
+  digest.add(entered_planned_.size());
   for (const RankId r : entered_planned_) add_rank(r);
   digest.add(lost_.size());
   for (const auto& [rank, loss] : lost_) {

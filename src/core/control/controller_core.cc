@@ -1,0 +1,135 @@
+#include "core/control/controller_core.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "core/control/controller_state.h"
+
+namespace paceline::control {
+
+ControllerCore::ControllerCore() : state_(std::make_unique<State>()) {}
+ControllerCore::~ControllerCore() = default;
+
+void ControllerCore::restore(const JournalRecord& record) { state_->restore(record); }
+void ControllerCore::step(Instant now, const Event& event) { state_->step(now, event); }
+Effects ControllerCore::take_effects() { return std::exchange(state_->effects, {}); }
+std::optional<Instant> ControllerCore::next_deadline() const { return state_->next_deadline(); }
+bool ControllerCore::is_finished() const { return state_->phase == JobPhase::Finished; }
+uint64_t ControllerCore::digest() const { return state_->digest(); }
+
+namespace {
+
+// A timer that fires this much after its deadline says that the controller itself did not run.
+constexpr Duration kOwnLateness = Duration::milliseconds(20);
+constexpr Duration kSilenceCheckInterval = Duration::milliseconds(50);
+
+}  // namespace
+
+void ControllerCore::State::restore(const JournalRecord& record) {
+  if (const auto* submitted = std::get_if<JobSubmitted>(&record)) {
+    prepare_job(submitted->spec);
+    phase = JobPhase::Gathering;
+  } else if (const auto* named = std::get_if<HostNamed>(&record)) {
+    Host& host = roster_.hosts[named->host];
+    host.id = named->host;
+    host.name = named->name;
+  } else if (const auto* assigned = std::get_if<SlotAssigned>(&record)) {
+    Slot& slot = roster_.slots[assigned->rank.slot];
+    slot.id = assigned->rank.slot;
+    slot.host = assigned->host;
+    slot.incarnation = assigned->rank.incarnation;
+    slot.is_joiner = assigned->is_joiner;
+    slot.state = SlotState::Starting;
+    roster_.hosts[assigned->host].is_spare = assigned->is_spare;
+    if (phase == JobPhase::Gathering) phase = JobPhase::Starting;
+  } else if (const auto* membership = std::get_if<MembershipRecord>(&record)) {
+    membership_->restore(*membership);
+    phase = JobPhase::Running;
+  } else if (const auto* blamed = std::get_if<MicroBatchBlamed>(&record)) {
+    blamed_[{blamed->step, blamed->micro_batch}].insert(blamed->rank);
+  } else if (const auto* opened = std::get_if<IncidentOpened>(&record)) {
+    incidents_.use_number(opened->id);
+  } else if (const auto* finished = std::get_if<JobFinished>(&record)) {
+    phase = JobPhase::Ending;
+    verdict_ = finished->verdict;
+    exit_code_ = finished->exit_code;
+  }
+}
+
+void ControllerCore::State::step(Instant now, const Event& event) {
+  CHECK(now >= now_, "time went back by ", now_ - now);
+  now_ = now;
+  std::visit([this](const auto& e) { on(e); }, event);
+  drive();
+}
+
+// What may have become possible by any event. Each part does nothing when nothing is due.
+void ControllerCore::State::drive() {
+  if (phase == JobPhase::None || phase == JobPhase::Finished) return;
+  carry_out_membership();
+  place_if_gathered();
+  start_if_all_up();
+  restart_due();
+  advance_joiners();
+  announce_pending();
+  carry_out_membership();
+  finish_if_all_done();
+  shut_down_if_clean();
+  advance_ledger();
+}
+
+void ControllerCore::State::on(const Restarted&) {
+  for (auto& [id, host] : roster_.hosts) host.last_heard = now_;
+  if (membership_) {
+    set_divider();
+    membership_->resume();
+  }
+  if (phase == JobPhase::Gathering) gather_until_ = now_ + spec_.join_timeout;
+}
+
+void ControllerCore::State::on(const Tick&) {
+  // What did not run did not hear: every silence is shorter by as much.
+  if (tick_at_ && now_ - *tick_at_ > kOwnLateness) {
+    const Duration blind = now_ - *tick_at_;
+    for (auto& [id, host] : roster_.hosts)
+      host.last_heard = std::min(now_, host.last_heard + blind);
+    for (LostConnection& lost : lost_connections_) lost.at = std::min(now_, lost.at + blind);
+  }
+  tick_at_.reset();
+  judge_silence();
+  judge_lost_connections();
+}
+
+std::optional<Instant> ControllerCore::State::next_deadline() const {
+  if (phase == JobPhase::None || phase == JobPhase::Finished) return std::nullopt;
+  Instant next = now_ + kSilenceCheckInterval;
+  if (gather_until_) next = std::min(next, *gather_until_);
+  if (shut_down_by_) next = std::min(next, *shut_down_by_);
+  return std::max(next, now_);
+}
+
+uint64_t ControllerCore::State::digest() const {
+  Digest digest;
+  digest.add(static_cast<uint8_t>(phase)).add(committed_.value()).add(step_.value());
+  for (const auto& [id, slot] : roster_.slots)
+    digest.add(slot.incarnation.value()).add(static_cast<uint8_t>(slot.state)).add(slot.restarts);
+  for (const auto& [id, host] : roster_.hosts)
+    digest.add(host.is_connected).add(static_cast<uint8_t>(host.state)).add(host.present.size());
+  if (membership_) membership_->add_to(digest);
+  return digest.value();
+}
+
+void ControllerCore::State::send(HostId host, HostCommand command) {
+  effects.sends.push_back({host, std::move(command)});
+}
+
+std::string ControllerCore::State::host_name(HostId host) const {
+  const auto found = roster_.hosts.find(host);
+  return found == roster_.hosts.end() ? str("host ", host) : found->second.name;
+}
+
+std::string ControllerCore::State::describe(const Slot& slot) const {
+  return str("rank ", slot.id, " on ", host_name(slot.host));
+}
+
+}  // namespace paceline::control

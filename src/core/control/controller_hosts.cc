@@ -1,0 +1,224 @@
+// Hosts: streams to their agents, silence, loss and return.
+//
+// Losing sight of a host is not a fault of it. It is lost only when its agent is silent (or its
+// stream closed) and a rank elsewhere misses a rank of it: a host that is frozen or cut off stops
+// answering its peers too, while one whose agent alone is stopped goes on committing.
+#include <algorithm>
+
+#include "base/check.h"
+#include "core/control/controller_state.h"
+
+namespace paceline::control {
+namespace {
+
+// A connection that two live ranks have lost is given this long to be explained by the death of
+// one.
+constexpr Duration kExplanationTime = Duration::milliseconds(60);
+
+}  // namespace
+
+void ControllerCore::State::on(const HostConnected& event) {
+  Host& host = roster_.hosts[event.host];
+  host.id = event.host;
+  host.name = event.hello.host_name;
+  host.address = event.hello.address;
+  host.is_connected = true;
+  host.agent_instance = event.hello.agent_instance;
+  heard(host);
+  adopt(host, event.hello);
+  if (phase == JobPhase::Ending || phase == JobPhase::Running || phase == JobPhase::Starting)
+    desire(host.id);
+  readmit_if_clean(host);
+}
+
+// What the agent says is there decides what is there: a process that it does not name has ended.
+void ControllerCore::State::adopt(Host& host, const AgentHello& hello) {
+  host.present.clear();
+  for (const RankPresence& presence : hello.ranks) {
+    host.present.insert(presence.rank);
+    Slot* slot = roster_.find(presence.rank);
+    if (slot == nullptr || host.state == HostState::Lost || slot->state == SlotState::Ending)
+      continue;
+    slot->process_id = presence.process_id;
+    if (presence.endpoint.port == 0) continue;
+    slot->endpoint = presence.endpoint;
+    if (slot->state == SlotState::Starting) slot->state = SlotState::Up;
+    if (presence.is_done) {
+      slot->state = SlotState::Done;
+      slot->state_digest = presence.state_digest;
+    } else if (membership_ && membership_->may_be_in_force(presence.rank) &&
+               presence.epoch != EpochNumber(0)) {
+      slot->state = SlotState::Member;
+    }
+    note_commit(presence.committed, presence.step, presence.epoch);
+    if (membership_) {
+      membership_->seen_again(presence.rank);
+      membership_->entered(presence.rank, presence.epoch);
+      membership_->repeat(presence.rank);
+    }
+  }
+  for (Slot* slot : roster_.on_host(host.id)) {
+    const bool is_missing = slot->incarnation != Incarnation(0) &&
+                            slot->state != SlotState::Empty && slot->state != SlotState::Starting &&
+                            !host.present.contains(slot->rank());
+    if (!is_missing) continue;
+    RankEnded ended;
+    ended.rank = slot->rank();
+    ended.how = RankEnded::How::Killed;
+    ended.was_ended_by_agent = true;
+    on(host.id, ended);
+  }
+}
+
+void ControllerCore::State::on(const HostDisconnected& event) {
+  const auto found = roster_.hosts.find(event.host);
+  if (found == roster_.hosts.end()) return;
+  found->second.is_connected = false;
+  judge_silence();
+}
+
+void ControllerCore::State::heard(Host& host) {
+  host.last_heard = now_;
+  if (!membership_ || host.state != HostState::Lost) return;
+  // Before a decision has left its ranks out they are survivors again.
+  bool is_back = false;
+  if (membership_->phase() == Membership::Phase::Preparing ||
+      membership_->phase() == Membership::Phase::Waiting)
+    for (Slot* slot : roster_.on_host(host.id))
+      if (membership_->may_be_in_force(slot->rank()) && host.present.contains(slot->rank())) {
+        is_back = true;
+        slot->state = SlotState::Member;
+        membership_->seen_again(slot->rank());
+      }
+  if (is_back) {
+    host.state = HostState::Ready;
+    notice(str(host.name, " is heard again"));
+  } else if (!host.present.empty()) {
+    desire(host.id);  // ends what was left out
+  }
+}
+
+void ControllerCore::State::note_trouble(const PeerTrouble& trouble) {
+  if (!membership_ || !membership_->may_be_in_force(trouble.peer)) return;
+  switch (trouble.what) {
+    case PeerTrouble::What::HeardAgain:
+      silent_to_[trouble.peer].erase(trouble.reporter);
+      break;
+    case PeerTrouble::What::Silent:
+      silent_to_[trouble.peer].insert(trouble.reporter);
+      break;
+    case PeerTrouble::What::ConnectionLost:
+      silent_to_[trouble.peer].insert(trouble.reporter);
+      lost_connections_.push_back(
+          {trouble.reporter, trouble.peer, membership_->base().number, now_});
+      break;
+  }
+  judge_silence();
+}
+
+// Does a rank on another host that is itself heard miss a member of this host?
+bool ControllerCore::State::is_missed_by_peers(HostId host) const {
+  for (const auto& [id, slot] : roster_.slots) {
+    if (slot.host != host || !membership_->may_be_in_force(slot.rank())) continue;
+    const auto found = silent_to_.find(slot.rank());
+    if (found == silent_to_.end()) continue;
+    for (const RankId reporter : found->second) {
+      const auto other = roster_.slots.find(reporter.slot);
+      if (other != roster_.slots.end() && other->second.host != host &&
+          other->second.rank() == reporter && other->second.is_alive())
+        return true;
+    }
+  }
+  return false;
+}
+
+void ControllerCore::State::judge_silence() {
+  if (phase != JobPhase::Running || !membership_) return;
+  for (auto& [id, host] : roster_.hosts) {
+    if (host.state == HostState::Lost || roster_.on_host(id).empty()) continue;
+    const Duration silence = now_ - host.last_heard;
+    const bool is_silent = !host.is_connected || silence >= spec_.silence_limit;
+    if (!is_silent || !is_missed_by_peers(id)) continue;
+    lose_host(host,
+              host.is_connected
+                  ? str("its agent has been silent for ", silence, " and peers miss its ranks")
+                  : str("the stream of its agent is closed and peers miss its ranks"));
+  }
+}
+
+void ControllerCore::State::lose_host(Host& host, std::string evidence) {
+  host.state = HostState::Lost;
+  Incident& incident = open_incident(IncidentKind::HostLost, std::nullopt);
+  incident.host = host.id;
+  incident.evidence = std::move(evidence);
+  for (Slot* slot : roster_.on_host(host.id)) {
+    if (!slot->is_alive()) continue;
+    const RankId rank = slot->rank();
+    slot->state = SlotState::Ending;
+    slot->incident = incident.id;
+    silent_to_.erase(rank);
+    membership_->lost(rank, Loss::Silent);
+  }
+  publish(incident);
+}
+
+// A lost host is used again once its agent has reported every process of ours ended.
+void ControllerCore::State::readmit_if_clean(Host& host) {
+  if (host.state != HostState::Lost || !host.is_connected || !host.present.empty()) return;
+  host.state = HostState::Ready;
+  host.last_heard = now_;
+  notice(str(host.name, " is back and clean"));
+  for (Slot* slot : roster_.on_host(host.id)) {
+    if (slot->state != SlotState::Ending && slot->state != SlotState::Empty) continue;
+    if (membership_) membership_->lost(slot->rank(), Loss::Ended);
+    slot->state = SlotState::Empty;
+    slot->incident.reset();
+    slot->restart_at = now_;
+  }
+}
+
+// A connection that stays unexplained between two ranks that are both heard: the same members form
+// a new epoch (rule 22).
+void ControllerCore::State::judge_lost_connections() {
+  if (lost_connections_.empty() || !membership_) return;
+  bool is_unexplained = false;
+  std::erase_if(lost_connections_, [&](const LostConnection& lost) {
+    const bool is_stale =
+        lost.epoch < membership_->base().number || membership_->phase() != Membership::Phase::Idle;
+    if (is_stale) return true;
+    if (now_ - lost.at < kExplanationTime) return false;
+    const Slot* a = roster_.find(lost.reporter);
+    const Slot* b = roster_.find(lost.peer);
+    const auto is_heard = [&](const Slot* slot) {
+      return slot != nullptr && slot->is_alive() && roster_.hosts.at(slot->host).is_connected &&
+             now_ - roster_.hosts.at(slot->host).last_heard < spec_.silence_limit;
+    };
+    if (!is_heard(a) || !is_heard(b)) return false;
+    is_unexplained = true;
+    return true;
+  });
+  if (!is_unexplained) return;
+  notice("a connection between live ranks was lost: forming a new epoch with the same members");
+  membership_->reform({});
+}
+
+void ControllerCore::State::desire(HostId id) {
+  Host& host = roster_.hosts.at(id);
+  // Above those of an earlier life of the controller on this machine, too.
+  host.desired_sequence =
+      std::max(host.desired_sequence + 1, static_cast<uint64_t>(now_.in_nanoseconds()));
+  Desired desired{.sequence = host.desired_sequence, .program = spec_.program, .ranks = {}};
+  uint32_t local_rank = 0;
+  for (const Slot* slot : roster_.on_host(id)) {
+    const bool is_wanted = slot->is_alive() && host.state == HostState::Ready;
+    if (is_wanted)
+      desired.ranks.push_back({.rank = slot->rank(),
+                               .local_rank = local_rank,
+                               .world_size = world_size_ != 0 ? world_size_ : spec_.ranks(),
+                               .is_joiner = slot->is_joiner});
+    ++local_rank;
+  }
+  send(id, std::move(desired));
+}
+
+}  // namespace paceline::control

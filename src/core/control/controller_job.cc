@@ -1,0 +1,176 @@
+// The life of a job: gather hosts, place slots, start, stop, end.
+#include <algorithm>
+
+#include "base/check.h"
+#include "core/control/controller_state.h"
+
+namespace paceline::control {
+namespace {
+
+// How long processes may take to end by themselves once the verdict is known.
+constexpr Duration kEndingGrace = Duration::seconds(5);
+constexpr int32_t kExitRequeue = 75;
+constexpr int32_t kExitNoController = 69;
+constexpr int32_t kExitInterrupted = 130;
+
+}  // namespace
+
+void ControllerCore::State::prepare_job(const JobSpec& spec) {
+  spec_ = spec;
+  if (spec_.micro_batches == 0) spec_.micro_batches = spec_.ranks();
+  if (!spec_.is_aware) return;
+  membership_.emplace(spec_.micro_batches, divider_);
+  turns_.emplace(spec_.micro_batches);
+  ledger_.emplace(spec_.ranks());
+}
+
+void ControllerCore::State::on(const Submit& event) {
+  if (phase != JobPhase::None) return;  // a repeated request
+  prepare_job(event.spec);
+  journal(JobSubmitted{spec_});
+  phase = JobPhase::Gathering;
+  gather_until_ = now_ + spec_.join_timeout;
+}
+
+void ControllerCore::State::place_if_gathered() {
+  if (phase != JobPhase::Gathering) return;
+  std::vector<HostId> ready;
+  for (const auto& [id, host] : roster_.hosts)
+    if (host.is_connected) ready.push_back(id);
+  const size_t wanted = spec_.hosts_max + spec_.spare_hosts;
+  if (ready.size() >= wanted) {
+    ready.resize(wanted);
+    place(ready);
+    return;
+  }
+  if (now_ < *gather_until_) return;
+  std::string seen;
+  for (const HostId id : ready) seen += str(seen.empty() ? "" : ", ", host_name(id));
+  if (ready.size() < spec_.hosts_min) {
+    end_job(Verdict::Failed, kExitNoController,
+            str(ready.size(), " of ", spec_.hosts_min, " hosts joined within ", spec_.join_timeout,
+                seen.empty() ? "" : " (", seen, seen.empty() ? "" : ")",
+                ": start an agent on the missing ones, or lower --nnodes"));
+    return;
+  }
+  notice(str("starting with ", ready.size(), " of ", wanted, " hosts: ", seen));
+  place(ready);
+}
+
+void ControllerCore::State::place(const std::vector<HostId>& chosen) {
+  const size_t working = std::min<size_t>(chosen.size(), spec_.hosts_max);
+  world_size_ = static_cast<uint32_t>(working) * spec_.ranks_per_host;
+  gather_until_.reset();
+  phase = JobPhase::Starting;
+  uint32_t next_slot = 0;
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    roster_.hosts.at(chosen[i]).is_spare = i >= working;
+    for (uint32_t local = 0; local < spec_.ranks_per_host; ++local) {
+      const SlotId id(next_slot++);
+      Slot& slot = roster_.slots[id];
+      slot.id = id;
+      slot.host = chosen[i];
+      const bool is_idle_spare = i >= working && !(spec_.is_aware && spec_.has_hot_spares);
+      if (!is_idle_spare) assign_process(slot, false);
+    }
+  }
+  watch(JobStarted{.hosts = static_cast<uint32_t>(working),
+                   .ranks = world_size_,
+                   .spares = next_slot - world_size_,
+                   .micro_batches = spec_.micro_batches});
+  for (const HostId host : chosen) desire(host);
+}
+
+void ControllerCore::State::start_if_all_up() {
+  if (phase != JobPhase::Starting) return;
+  if (!spec_.is_aware) return;
+  std::vector<Member> members;
+  for (const auto& [id, slot] : roster_.slots) {
+    if (slot.incarnation == Incarnation(0)) continue;
+    if (slot.state != SlotState::Up) return;
+    members.push_back(roster_.member_of(slot));
+  }
+  if (members.empty()) return;
+  phase = JobPhase::Running;
+  set_divider();
+  membership_->start(members);
+  carry_out_membership();
+}
+
+// --- Stop and end
+// ----------------------------------------------------------------------------------
+
+void ControllerCore::State::on(const StopRequested& event) {
+  if (phase == JobPhase::Finished || phase == JobPhase::Ending) return;
+  const bool can_stop_in_order = phase == JobPhase::Running && membership_ && !event.is_immediate;
+  if (!can_stop_in_order) {
+    end_job(Verdict::Stopped, kExitInterrupted, "interrupted");
+    return;
+  }
+  if (!is_stop_wanted_) notice("stopping after the running step");
+  is_stop_wanted_ = true;
+}
+
+void ControllerCore::State::finish_if_all_done() {
+  if (phase != JobPhase::Running || !membership_ || membership_->phase() != Membership::Phase::Idle)
+    return;
+  const Epoch& epoch = membership_->base();
+  if (epoch.number == EpochNumber(0)) return;
+  for (const Member& member : epoch.members) {
+    const Slot* slot = roster_.find(member.rank);
+    if (slot == nullptr || slot->state != SlotState::Done) return;
+  }
+  const bool was_stopped =
+      epoch.is_last || (membership_->planned() && membership_->planned()->is_last);
+  for (const Member& member : epoch.members) send(member.host, Release{member.rank});
+  if (was_stopped) {
+    end_job(Verdict::Stopped, kExitRequeue, "stopped in order");
+  } else {
+    end_job(Verdict::Completed, 0, "completed");
+  }
+}
+
+// The verdict is final from here on. Who waits in finalize ends by itself; the others are ended.
+void ControllerCore::State::end_job(Verdict verdict, int32_t exit_code, std::string reason) {
+  CHECK(phase != JobPhase::Ending && phase != JobPhase::Finished);
+  phase = JobPhase::Ending;
+  verdict_ = verdict;
+  exit_code_ = exit_code;
+  journal(JobFinished{verdict, exit_code});
+  if (turns_)
+    for (const TurnCommitted& turn : turns_->take_rest()) watch(turn);
+  if (ledger_) watch(ledger_->total());
+  watch(JobEnded{.verdict = verdict,
+                 .exit_code = exit_code,
+                 .reason = std::move(reason),
+                 .state_digest = agreed_digest(),
+                 .step = step_});
+  for (auto& [id, slot] : roster_.slots)
+    if (slot.is_alive() && slot.state != SlotState::Done) slot.state = SlotState::Ending;
+  for (const auto& [id, host] : roster_.hosts) desire(id);
+  shut_down_by_ = now_ + (verdict == Verdict::Failed ? Duration() : kEndingGrace);
+}
+
+void ControllerCore::State::shut_down_if_clean() {
+  if (phase != JobPhase::Ending) return;
+  const bool is_clean = std::all_of(
+      roster_.hosts.begin(), roster_.hosts.end(),
+      [](const auto& entry) { return entry.second.present.empty() || !entry.second.is_connected; });
+  if (!shut_down_by_) shut_down_by_ = now_ + kEndingGrace;
+  if (!is_clean && now_ < *shut_down_by_) return;
+  for (const auto& [id, host] : roster_.hosts) send(id, Shutdown{});
+  phase = JobPhase::Finished;
+}
+
+uint64_t ControllerCore::State::agreed_digest() const {
+  std::map<uint64_t, int> votes;
+  for (const auto& [id, slot] : roster_.slots)
+    if (slot.state == SlotState::Done) ++votes[slot.state_digest];
+  uint64_t digest = 0;
+  int most = 0;
+  for (const auto& [value, count] : votes)
+    if (count > most) most = count, digest = value;
+  return digest;
+}
+
+}  // namespace paceline::control

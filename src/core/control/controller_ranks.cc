@@ -1,0 +1,366 @@
+// Processes: how they start, end, are started again, heal and join.
+#include <algorithm>
+
+#include "base/check.h"
+#include "core/control/controller_state.h"
+
+namespace paceline::control {
+namespace {
+
+constexpr uint32_t kMaxHealAttempts = 3;
+constexpr uint32_t kPoisonDeaths = 2;
+constexpr int32_t kExitPoison = 93;
+constexpr Duration kRestartPause =
+    Duration::seconds(1);  // grows with each restart without progress
+
+// Signals by which a process ends itself: a fault in its own code.
+bool is_own_signal(int32_t signal) {
+  constexpr int32_t kIll = 4, kTrap = 5, kAbort = 6, kBus = 7, kFloat = 8, kSegv = 11, kSys = 31;
+  return signal == kIll || signal == kTrap || signal == kAbort || signal == kBus ||
+         signal == kFloat || signal == kSegv || signal == kSys;
+}
+
+// Ended by itself, not killed from outside and not with its host.
+bool ended_by_itself(const RankEnded& event) {
+  if (event.was_ended_by_agent) return false;
+  return event.how == RankEnded::How::Exited || is_own_signal(event.code);
+}
+
+std::string how_it_ended(const RankEnded& event) {
+  std::string text = event.how == RankEnded::How::Exited   ? str("exited with code ", event.code)
+                     : event.how == RankEnded::How::Killed ? str("killed by signal ", event.code)
+                                                           : str("its process is ending");
+  if (event.was_in_micro_batch)
+    text += str(", computing micro-batch ", event.micro_batch, " of step ", event.step);
+  return text;
+}
+
+}  // namespace
+
+void ControllerCore::State::on(const HostSaid& event) {
+  const auto found = roster_.hosts.find(event.host);
+  if (found == roster_.hosts.end() || !found->second.is_connected) return;  // no hello yet
+  heard(found->second);
+  std::visit([&](const auto& e) { on(event.host, e); }, event.event);
+}
+
+void ControllerCore::State::on(HostId, const AgentHello&) {}  // arrives as HostConnected
+void ControllerCore::State::on(HostId, const OutputLine& event) { watch(event); }
+void ControllerCore::State::on(HostId, const PeerTrouble& event) { note_trouble(event); }
+void ControllerCore::State::on(HostId host, const Window& event) { take_window(host, event); }
+
+// --- Start
+// -----------------------------------------------------------------------------------------
+
+void ControllerCore::State::assign_process(Slot& slot, bool is_joiner) {
+  slot.incarnation = slot.incarnation.next();
+  slot.state = SlotState::Starting;
+  slot.is_joiner = is_joiner;
+  slot.endpoint = {};
+  slot.heal_attempt = 0;
+  slot.step_at_start = step_;
+  slot.restart_at.reset();
+  journal(SlotAssigned{.rank = slot.rank(),
+                       .host = slot.host,
+                       .is_joiner = is_joiner,
+                       .is_spare = roster_.hosts.at(slot.host).is_spare});
+}
+
+void ControllerCore::State::on(HostId host, const RankStarted& event) {
+  Slot* slot = roster_.find(event.rank);
+  roster_.hosts.at(host).present.insert(event.rank);
+  if (slot == nullptr) return;
+  slot->process_id = event.process_id;
+  watch(RankPlaced{.rank = event.rank,
+                   .host = host,
+                   .host_name = host_name(host),
+                   .process_id = event.process_id,
+                   .is_spare = roster_.hosts.at(host).is_spare});
+}
+
+void ControllerCore::State::on(HostId host, const RankStartFailed& event) {
+  Slot* slot = roster_.find(event.rank);
+  if (slot == nullptr || slot->state != SlotState::Starting) return;
+  slot->state = SlotState::Empty;
+  notice(str("cannot start ", describe(*slot), ": ", event.reason));
+  if (event.is_permanent || slot->restarts >= spec_.max_restarts) {
+    if (phase == JobPhase::Starting)
+      end_job(Verdict::Failed, 127, str("cannot start the program: ", event.reason));
+    return;
+  }
+  ++slot->restarts;
+  slot->restart_at = now_ + kRestartPause * slot->restarts;
+  (void)host;
+}
+
+void ControllerCore::State::on(HostId host, const RankUp& event) {
+  Slot* slot = roster_.find(event.rank);
+  if (slot == nullptr || slot->state != SlotState::Starting) return;
+  slot->endpoint = event.endpoint;
+  if (slot->endpoint.address == 0) slot->endpoint.address = roster_.hosts.at(host).address;
+  slot->process_id = event.process_id;
+  slot->state = SlotState::Up;
+}
+
+void ControllerCore::State::restart_due() {
+  if (phase != JobPhase::Running && phase != JobPhase::Starting) return;
+  std::set<HostId> changed;
+  for (auto& [id, slot] : roster_.slots) {
+    if (!slot.restart_at || *slot.restart_at > now_ || slot.state != SlotState::Empty) continue;
+    const Host& host = roster_.hosts.at(slot.host);
+    if (!host.is_connected || host.state != HostState::Ready) continue;
+    assign_process(slot, phase == JobPhase::Running);
+    changed.insert(slot.host);
+  }
+  for (const HostId host : changed) desire(host);
+}
+
+// --- Membership messages
+// ---------------------------------------------------------------------------
+
+void ControllerCore::State::on(HostId, const FromRank& event) {
+  if (membership_) membership_->report(event.rank, event.report);
+}
+
+void ControllerCore::State::on(HostId, const RankEntered& event) {
+  Slot* slot = roster_.find(event.rank);
+  if (!membership_ || slot == nullptr || !slot->is_alive()) return;
+  if (slot->state != SlotState::Done) slot->state = SlotState::Member;
+  note_commit(event.committed, event.step, event.epoch);
+  membership_->entered(event.rank, event.epoch);
+}
+
+void ControllerCore::State::on(HostId, const TagTrouble& event) {
+  if (!membership_) return;
+  notice(str("sums of turn ", event.turn, " do not hold every micro-batch once (", event.reporter,
+             "): reducing the step again with nothing held"));
+  membership_->reform({.is_held_void = true});
+}
+
+void ControllerCore::State::on(HostId, const RankDone& event) {
+  Slot* slot = roster_.find(event.rank);
+  if (slot == nullptr || !slot->is_alive()) return;
+  const bool was_member = slot->state == SlotState::Member;
+  slot->state_digest = event.state_digest;
+  if (event.has_left && phase == JobPhase::Running && membership_ && !membership_->base().is_last) {
+    // Out of the epoch: it heals or stands by again as a new process.
+    membership_->left(event.rank);
+    slot->state = SlotState::Ending;
+    slot->restart_at = now_;
+    desire(slot->host);
+    return;
+  }
+  if (was_member || phase == JobPhase::Ending) slot->state = SlotState::Done;
+}
+
+// All members compare the digest of one step; the minority is repaired.
+void ControllerCore::State::on(HostId, const RankDigest& event) {
+  if (!membership_ || !membership_->base().has(event.rank)) return;
+  std::map<RankId, uint64_t>& of_step = digests_[event.step];
+  of_step[event.rank] = event.digest;
+  for (const Member& member : membership_->base().members)
+    if (!of_step.contains(member.rank)) return;
+  std::map<uint64_t, int> votes;
+  for (const auto& [rank, digest] : of_step) ++votes[digest];
+  const auto winner = std::max_element(
+      votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  for (const auto& [rank, digest] : of_step) {
+    Slot* slot = roster_.find(rank);
+    if (digest == winner->first || slot == nullptr || !slot->is_alive()) continue;
+    Incident& incident = open_incident(IncidentKind::Corruption, slot);
+    incident.evidence = str("its state digest at step ", event.step, " differs from ",
+                            winner->second, " of ", of_step.size(), " ranks");
+    slot->incident = incident.id;
+    rank_is_dying(*slot);
+    publish(incident);
+    desire(slot->host);
+  }
+  digests_.erase(digests_.begin(), digests_.upper_bound(event.step));
+}
+
+// --- End
+// -------------------------------------------------------------------------------------------
+
+void ControllerCore::State::on(HostId id, const RankEnded& event) {
+  Host& host = roster_.hosts.at(id);
+  const bool is_gone = event.how != RankEnded::How::Dying;
+  if (is_gone) host.present.erase(event.rank);
+  Slot* slot = roster_.find(event.rank);
+  if (slot != nullptr) {
+    if (!is_gone && slot->is_alive() && phase == JobPhase::Running &&
+        slot->state != SlotState::Done)
+      rank_is_dying(*slot);
+    if (is_gone) rank_is_gone(*slot, event);
+  }
+  readmit_if_clean(host);
+}
+
+// Its process cannot take part any more; repair does not wait for it to be gone.
+void ControllerCore::State::rank_is_dying(Slot& slot) {
+  if (!slot.incident && membership_ && membership_->may_be_in_force(slot.rank())) {
+    Incident& incident = open_incident(IncidentKind::Crash, &slot);
+    incident.evidence = "the kernel has begun to end its process";
+    slot.incident = incident.id;
+    publish(incident);
+  }
+  slot.state = SlotState::Ending;
+  silent_to_.erase(slot.rank());
+  if (membership_) membership_->lost(slot.rank(), Loss::Ended);
+}
+
+void ControllerCore::State::rank_is_gone(Slot& slot, const RankEnded& event) {
+  const bool was_done = slot.state == SlotState::Done;
+  if (phase == JobPhase::Ending || phase == JobPhase::Finished || was_done) {
+    if (was_done && phase == JobPhase::Running) return;  // others may still need a digest, not it
+    slot.state = SlotState::Empty;
+    return;
+  }
+  if (slot.is_alive()) rank_is_dying(slot);
+  if (slot.incident)
+    if (Incident* incident = incidents_.find(*slot.incident);
+        incident != nullptr && incident->kind == IncidentKind::Crash) {
+      incident->evidence = how_it_ended(event);
+      publish(*incident);
+    }
+  if (membership_) membership_->lost(slot.rank(), Loss::Ended);
+  slot.state = SlotState::Empty;
+  slot.incident.reset();
+  if (roster_.hosts.at(slot.host).state != HostState::Ready) return;
+  if (ended_by_itself(event) && event.was_in_micro_batch) blame_micro_batch(slot, event);
+  if (phase == JobPhase::Running || phase == JobPhase::Starting) give_up_or_restart(slot, event);
+}
+
+void ControllerCore::State::blame_micro_batch(const Slot& slot, const RankEnded& event) {
+  std::set<RankId>& dead = blamed_[{event.step, event.micro_batch}];
+  dead.insert(slot.rank());
+  journal(MicroBatchBlamed{event.step, event.micro_batch, slot.rank()});
+  if (dead.size() < kPoisonDeaths) return;
+  Incident& incident = open_incident(IncidentKind::Poison, std::nullopt);
+  incident.rank = slot.rank();
+  incident.evidence = str("micro-batch ", event.micro_batch, " of step ", event.step, " ended ",
+                          dead.size(), " ranks by itself");
+  for (const std::string& line : event.last_lines) incident.evidence += "\n  " + line;
+  incident.action = ActionKind::Stop;
+  incident.reason = "a third rank would end as well";
+  publish(incident);
+  end_job(Verdict::Failed, kExitPoison,
+          str("poison: micro-batch ", event.micro_batch, " of step ", event.step));
+}
+
+// Restarts without progress are counted: a deterministic failure is not retried for ever.
+void ControllerCore::State::give_up_or_restart(Slot& slot, const RankEnded& event) {
+  if (step_ > slot.step_at_start.next()) slot.restarts = 0;
+  ++slot.restarts;
+  const bool is_own_fault = ended_by_itself(event);
+  if (slot.restarts <= spec_.max_restarts) {
+    slot.restart_at = slot.restarts == 1 ? now_ : now_ + kRestartPause * (slot.restarts - 1);
+    return;
+  }
+  std::string reason =
+      str(describe(slot), " ", how_it_ended(event), " ", slot.restarts, " times without progress");
+  for (const std::string& line : event.last_lines) reason += "\n  " + line;
+  if (is_own_fault) {
+    const int32_t code = event.how == RankEnded::How::Exited ? event.code : 128 + event.code;
+    end_job(Verdict::Failed, code == 0 ? 1 : code, reason);
+  } else {
+    notice(str("giving up ", reason));
+  }
+}
+
+// --- Heal and join
+// ---------------------------------------------------------------------------------
+
+void ControllerCore::State::advance_joiners() {
+  if (phase != JobPhase::Running || !membership_ || membership_->phase() != Membership::Phase::Idle)
+    return;
+  if (membership_->base().number == EpochNumber(0)) return;
+  for (auto& [id, slot] : roster_.slots)
+    if (slot.state == SlotState::Up && slot.is_joiner) send_heal(slot);
+}
+
+void ControllerCore::State::send_heal(Slot& slot) {
+  std::vector<Donor> donors = donors_for(slot);
+  if (donors.empty()) return;
+  slot.state = SlotState::Healing;
+  ++slot.heal_attempt;
+  send(slot.host, Heal{slot.rank(), slot.heal_attempt, std::move(donors)});
+}
+
+// Two members on different hosts, not on the joiner's if there is a choice; lowest slots first,
+// turned by attempt so that a second try asks others.
+std::vector<Donor> ControllerCore::State::donors_for(const Slot& joiner) const {
+  std::vector<const Slot*> candidates;
+  for (const Member& member : membership_->base().members) {
+    const auto found = roster_.slots.find(member.rank.slot);
+    if (found == roster_.slots.end() || found->second.rank() != member.rank) continue;
+    const bool can_give =
+        found->second.state == SlotState::Member || found->second.state == SlotState::Done;
+    if (can_give) candidates.push_back(&found->second);
+  }
+  if (candidates.empty()) return {};
+  std::rotate(candidates.begin(),
+              candidates.begin() + static_cast<ptrdiff_t>(joiner.heal_attempt % candidates.size()),
+              candidates.end());
+  std::stable_partition(candidates.begin(), candidates.end(),
+                        [&](const Slot* slot) { return slot->host != joiner.host; });
+  std::vector<Donor> donors{{candidates[0]->rank(), candidates[0]->host, candidates[0]->endpoint}};
+  const Slot* second = nullptr;
+  for (const Slot* candidate : candidates) {
+    if (candidate == candidates[0]) continue;
+    if (second == nullptr || (second->host == donors[0].host && candidate->host != donors[0].host))
+      second = candidate;
+  }
+  if (second != nullptr) donors.push_back({second->rank(), second->host, second->endpoint});
+  return donors;
+}
+
+void ControllerCore::State::on(HostId host, const HealProgress& event) {
+  Slot* slot = roster_.find(event.rank);
+  if (slot == nullptr || slot->state != SlotState::Healing || event.attempt != slot->heal_attempt)
+    return;
+  switch (event.what) {
+    case HealProgress::What::Level:
+      slot->state = SlotState::Level;
+      return;
+    case HealProgress::What::ChunkRepaired: {
+      Incident& incident = open_incident(IncidentKind::Corruption, slot);
+      incident.evidence = str("a chunk from ", event.donor, " was bad: ", event.detail);
+      incident.action = ActionKind::Wait;
+      incident.reason = "the chunk was taken again; nobody else has noticed";
+      incident.recovered = now_;
+      publish(incident);
+      return;
+    }
+    case HealProgress::What::Failed:
+      notice(str(describe(*slot), " could not heal from ", event.donor, ": ", event.detail));
+      slot->state = SlotState::Up;  // asks again, turned to other donors
+      if (slot->heal_attempt < kMaxHealAttempts) return;
+      slot->state = SlotState::Ending;
+      slot->restarts = spec_.max_restarts;
+      desire(host);
+      return;
+  }
+}
+
+// One planned epoch at a time: a stop, then joiners, then a better division of work.
+void ControllerCore::State::announce_pending() {
+  if (phase != JobPhase::Running || !membership_ || !membership_->can_announce()) return;
+  const Epoch& base = membership_->base();
+  if (base.number == EpochNumber(0) || base.is_last) return;
+  Membership::Plan plan{.members = base.members, .owner = {}, .is_last = is_stop_wanted_};
+  bool is_joined = false;
+  for (const auto& [id, slot] : roster_.slots) {
+    if (slot.state != SlotState::Level || is_stop_wanted_) continue;
+    plan.members.push_back(roster_.member_of(slot));
+    is_joined = true;
+  }
+  if (!is_joined && !is_stop_wanted_ && !is_rebalance_wanted_) return;
+  is_rebalance_wanted_ = false;
+  std::sort(plan.members.begin(), plan.members.end(),
+            [](const Member& a, const Member& b) { return a.rank < b.rank; });
+  set_divider();
+  plan.owner = divider_.regular(plan.members, spec_.micro_batches);
+  membership_->announce(std::move(plan));
+}
+
+}  // namespace paceline::control

@@ -1,0 +1,91 @@
+// Epochs and incidents: what a decision of Membership means for the job, and how it is told.
+#include <algorithm>
+
+#include "base/check.h"
+#include "core/control/controller_state.h"
+
+namespace paceline::control {
+
+void ControllerCore::State::carry_out_membership() {
+  if (!membership_) return;
+  for (MembershipEffect& effect : membership_->take_effects())
+    std::visit([this](const auto& e) { carry_out(e); }, effect);
+}
+
+void ControllerCore::State::carry_out(const MembershipRecord& record) { journal(record); }
+
+void ControllerCore::State::carry_out(const SendControl& effect) {
+  const auto found = roster_.slots.find(effect.to.slot);
+  if (found == roster_.slots.end()) return;
+  send(found->second.host, ToRank{effect.to, effect.message});
+}
+
+void ControllerCore::State::carry_out(const RollBack& effect) {
+  end_job(Verdict::Failed, 75,
+          str("every rank of epoch ", effect.epoch,
+              " has ended: no copy of the state is left in memory"));
+}
+
+void ControllerCore::State::carry_out(const Decided& effect) {
+  lost_connections_.clear();
+  silent_to_.clear();
+  for (const RankId rank : effect.left_out) {
+    Slot* slot = roster_.find(rank);
+    if (slot == nullptr || slot->state != SlotState::Member) continue;
+    slot->state = SlotState::Ending;  // it heals as a joiner, in a new process
+    desire(slot->host);
+  }
+  for (const auto& [id, incident] : incidents_.open_incidents()) {
+    Incident* open = incidents_.find(id);
+    if (open->kind == IncidentKind::Poison) continue;
+    incidents_.await_commit_in(id, effect.epoch.number);
+    explain_repair(*open, effect);
+    publish(*open);
+  }
+}
+
+void ControllerCore::State::carry_out(const Settled& effect) {
+  for (const Member& member : membership_->base().members) {
+    Slot* slot = roster_.find(member.rank);
+    if (slot != nullptr && slot->is_alive() && slot->state != SlotState::Done)
+      slot->state = SlotState::Member;
+  }
+  notice(str("epoch ", effect.number, ": ", membership_->base().members.size(), " members"));
+}
+
+Incident& ControllerCore::State::open_incident(IncidentKind kind, std::optional<Slot*> slot) {
+  Incident& incident = incidents_.open(kind, now_);
+  incident.step = step_;
+  if (slot) {
+    incident.rank = (*slot)->rank();
+    incident.host = (*slot)->host;
+  }
+  journal(IncidentOpened{incident.id, kind});
+  return incident;
+}
+
+void ControllerCore::State::publish(const Incident& incident) { watch(IncidentChanged{incident}); }
+
+void ControllerCore::State::explain_repair(Incident& incident, const Decided& decision) {
+  const std::vector<MemberIndex> workers = divider_.workers_of(decision.epoch.members);
+  const bool has_spare = workers.size() >= world_size_;
+  incident.micro_batches_redone = decision.micro_batches_redone;
+  incident.action = has_spare ? ActionKind::SwapSpare : ActionKind::Shrink;
+  incident.reason = str(decision.micro_batches_redone, " micro-batches of the running step go to ",
+                        decision.epoch.members.size(), " survivors in epoch ",
+                        decision.epoch.number, has_spare ? "; a hot spare takes over the work" : "",
+                        "; the lost processes are started again beside it");
+}
+
+// Hot spares stand by while enough others can work.
+void ControllerCore::State::set_divider() {
+  divider_.set_workers(world_size_ != 0 ? world_size_ : spec_.ranks());
+  std::set<RankId> standby;
+  for (const auto& [id, slot] : roster_.slots) {
+    const bool is_spare = roster_.hosts.at(slot.host).is_spare;
+    if (is_spare) standby.insert(slot.rank());
+  }
+  divider_.set_standby(std::move(standby));
+}
+
+}  // namespace paceline::control

@@ -1,0 +1,168 @@
+// The state behind ControllerCore, and its rules by subject:
+//
+//   controller_core.cc     which event goes where; deadlines; journal
+//   controller_job.cc      gather hosts, place slots, start, stop, end
+//   controller_hosts.cc    streams, silence, hosts that are lost and come back
+//   controller_ranks.cc    processes: start, end, restart, heal, join
+//   controller_repair.cc   epochs and incidents: what a decision of Membership means
+//   controller_watch.cc    samples in; progress, turns and goodput out
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/control/balanced_divider.h"
+#include "core/control/controller_core.h"
+#include "core/control/goodput_ledger.h"
+#include "core/control/incident_log.h"
+#include "core/control/membership.h"
+#include "core/control/roster.h"
+#include "core/control/turn_log.h"
+
+namespace paceline::control {
+
+enum class JobPhase : uint8_t {
+  None,
+  Gathering,  // waits for hosts
+  Starting,   // ranks are starting; no epoch yet
+  Running,
+  Ending,  // the verdict is known; processes are ending
+  Finished,
+};
+
+class ControllerCore::State {
+ public:
+  // --- controller_core.cc ---
+  void restore(const JournalRecord& record);
+  void step(Instant now, const Event& event);
+  std::optional<Instant> next_deadline() const;
+  uint64_t digest() const;
+
+  Effects effects;
+  JobPhase phase = JobPhase::None;
+
+ private:
+  void on(const Submit& event);
+  void on(const HostConnected& event);
+  void on(const HostSaid& event);
+  void on(const HostDisconnected& event);
+  void on(const StopRequested& event);
+  void on(const RecoveryModeSet& event);
+  void on(const Restarted& event);
+  void on(const Tick& event);
+
+  // --- controller_job.cc ---
+  void prepare_job(const JobSpec& spec);
+  void place_if_gathered();
+  void place(const std::vector<HostId>& chosen);
+  void start_if_all_up();
+  void request_stop();
+  void finish_if_all_done();
+  void end_job(Verdict verdict, int32_t exit_code, std::string reason);
+  void shut_down_if_clean();
+  uint64_t agreed_digest() const;
+
+  // --- controller_hosts.cc ---
+  void heard(Host& host);
+  void adopt(Host& host, const AgentHello& hello);
+  void note_trouble(const PeerTrouble& trouble);
+  void judge_silence();
+  void judge_lost_connections();
+  bool is_missed_by_peers(HostId host) const;
+  void lose_host(Host& host, std::string evidence);
+  void readmit_if_clean(Host& host);
+  void desire(HostId host);
+
+  // --- controller_ranks.cc ---
+  void on(HostId host, const RankStarted& event);
+  void on(HostId host, const RankStartFailed& event);
+  void on(HostId host, const RankUp& event);
+  void on(HostId host, const FromRank& event);
+  void on(HostId host, const RankEntered& event);
+  void on(HostId host, const RankEnded& event);
+  void on(HostId host, const RankDone& event);
+  void on(HostId host, const HealProgress& event);
+  void on(HostId host, const PeerTrouble& event);
+  void on(HostId host, const TagTrouble& event);
+  void on(HostId host, const RankDigest& event);
+  void on(HostId host, const OutputLine& event);
+  void on(HostId host, const Window& event);
+  void on(HostId host, const AgentHello& event);
+  void assign_process(Slot& slot, bool is_joiner);
+  void rank_is_dying(Slot& slot);
+  void rank_is_gone(Slot& slot, const RankEnded& event);
+  void blame_micro_batch(const Slot& slot, const RankEnded& event);
+  void give_up_or_restart(Slot& slot, const RankEnded& event);
+  void restart_due();
+  void advance_joiners();
+  void send_heal(Slot& slot);
+  void announce_pending();
+  std::vector<Donor> donors_for(const Slot& slot) const;
+
+  // --- controller_repair.cc ---
+  void carry_out_membership();
+  void carry_out(const MembershipRecord& record);
+  void carry_out(const SendControl& send);
+  void carry_out(const RollBack& effect);
+  void carry_out(const Decided& effect);
+  void carry_out(const Settled& effect);
+  Incident& open_incident(IncidentKind kind, std::optional<Slot*> slot);
+  void publish(const Incident& incident);
+  void explain_repair(Incident& incident, const Decided& decision);
+  void set_divider();
+
+  // --- controller_watch.cc ---
+  void take_window(HostId host, const Window& window);
+  void take_sample(RankId rank, const RankSample& sample);
+  void advance_ledger();
+  void note_commit(Turn committed, Step step, EpochNumber epoch);
+
+  // --- Small parts ---
+  void journal(JournalRecord record) { effects.journal.push_back(std::move(record)); }
+  void send(HostId host, HostCommand command);
+  void watch(JobEvent event) { effects.watch.push_back(std::move(event)); }
+  void notice(std::string text) { watch(Notice{std::move(text)}); }
+  std::string host_name(HostId host) const;
+  // "rank 3 on host1"
+  std::string describe(const Slot& slot) const;
+  void drive();
+
+  Instant now_;
+  JobSpec spec_;
+  Roster roster_;
+  IncidentLog incidents_;
+  BalancedDivider divider_;
+  std::optional<Membership> membership_;  // of a job that links the library
+  std::optional<TurnLog> turns_;
+  std::optional<GoodputLedger> ledger_;
+  uint32_t world_size_ = 0;  // working ranks at the start
+
+  std::optional<Instant> gather_until_;
+  std::optional<Instant> tick_at_;  // the deadline given out last
+  bool is_stop_wanted_ = false;
+  bool is_rebalance_wanted_ = false;
+  std::optional<Instant> shut_down_by_;
+  Verdict verdict_ = Verdict::Completed;
+  int32_t exit_code_ = 0;
+
+  Turn committed_;  // the newest commit heard of
+  Step step_;
+  EpochNumber commit_epoch_;
+  std::map<std::pair<Step, MicroBatch>, std::set<RankId>> blamed_;
+  // Who says that he does not hear whom.
+  std::map<RankId, std::set<RankId>> silent_to_;
+  struct LostConnection {
+    RankId reporter, peer;
+    EpochNumber epoch;
+    Instant at;
+  };
+  std::vector<LostConnection> lost_connections_;  // not yet explained by a death
+  std::map<Step, std::map<RankId, uint64_t>> digests_;
+};
+
+}  // namespace paceline::control

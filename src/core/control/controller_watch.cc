@@ -1,0 +1,70 @@
+// Samples in; progress, turns and goodput out.
+#include <algorithm>
+
+#include "base/str.h"
+#include "core/control/controller_state.h"
+
+namespace paceline::control {
+
+void ControllerCore::State::take_window(HostId, const Window& window) {
+  for (const RankView& view : window.views) {
+    const Slot* slot = roster_.find(view.rank);
+    if (slot == nullptr || !slot->is_alive()) continue;
+    if (slot->state == SlotState::Member || slot->state == SlotState::Done)
+      note_commit(view.committed, view.step, view.epoch);
+    if (membership_) membership_->entered(view.rank, view.epoch);
+  }
+  for (const auto& [rank, sample] : window.samples) take_sample(rank, sample);
+  for (const RankMetric& metric : window.metrics) watch(metric);
+}
+
+void ControllerCore::State::take_sample(RankId, const RankSample& sample) {
+  if (!turns_ || !ledger_) return;
+  ledger_->computed(sample.compute);
+  for (Incident& ended : incidents_.committed(sample.epoch, sample.committed)) {
+    if (sample.micro_batches > 0)
+      ledger_->redone(sample.compute / sample.micro_batches * ended.micro_batches_redone);
+    publish(ended);
+  }
+  for (const TurnCommitted& turn : turns_->add(sample)) watch(turn);
+}
+
+void ControllerCore::State::note_commit(Turn committed, Step step, EpochNumber epoch) {
+  if (committed <= committed_) return;
+  committed_ = committed;
+  step_ = std::max(step_, step);
+  commit_epoch_ = std::max(commit_epoch_, epoch);
+  if (!membership_) return;
+  const Epoch& base = membership_->base();
+  const auto working = divider_.workers_of(base.members).size();
+  watch(JobProgress{.committed = committed_,
+                    .step = step_,
+                    .epoch = commit_epoch_,
+                    .working = static_cast<uint32_t>(base.members.empty() ? 0 : working),
+                    .members = static_cast<uint32_t>(base.members.size())});
+}
+
+void ControllerCore::State::advance_ledger() {
+  if (!ledger_ || !membership_) return;
+  GoodputLedger::Moment moment;
+  moment.has_committed = committed_ > Turn(0);
+  moment.is_repairing =
+      incidents_.is_repairing() || membership_->phase() == Membership::Phase::Preparing;
+  const std::vector<Member>& members = membership_->base().members;
+  if (!members.empty()) moment.working = static_cast<uint32_t>(divider_.workers_of(members).size());
+  for (const auto& [id, slot] : roster_.slots) {
+    const bool is_coming = slot.state == SlotState::Healing || slot.state == SlotState::Level ||
+                           (slot.state == SlotState::Up && slot.is_joiner);
+    moment.healing += is_coming ? 1 : 0;
+  }
+  ledger_->advance(now_, moment);
+}
+
+void ControllerCore::State::on(const RecoveryModeSet& event) {
+  const char* names[] = {"act", "observe", "off"};
+  spec_.recovery = event.mode;
+  notice(str("recovery mode ", names[static_cast<int>(event.mode)],
+             event.scope.empty() ? "" : " for ", event.scope));
+}
+
+}  // namespace paceline::control
