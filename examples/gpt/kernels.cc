@@ -11,20 +11,24 @@ namespace {
 
 constexpr float kNormEpsilon = 1e-5F;
 
+constexpr float kLog2E = 1.44269504F;
+constexpr float kLn2High = 0.693359375F;  // few bits, so that n * kLn2High is exact
+constexpr float kLn2Low = -2.12194440e-4F;
+// 1.5 * 2^23: adding it leaves the nearest integer in the low bits.
+constexpr float kRound = 12582912.0F;
+
+constexpr float kGeluScale = 1.59576912F;  // 2 sqrt(2/pi)
+constexpr float kGeluCubic = 0.044715F;
+
 float total(const float (&lanes)[kLanes]) {
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
          ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
-// e^x to about 2 units in the last place, without a call, so that loops over it vectorise. x = n
-// ln2 + r with |r| <= ln2 / 2; e^r by its series. Below -87 the result is about 1e-38, above 88
-// about 2e38. NaN stays NaN.
+// e^x to about 2 units in the last place, without a call, so that loops over it vectorise.
+// x = n ln2 + r with |r| <= ln2 / 2; e^r by its series. Below -87 the result is about 1e-38, above
+// 88 about 2e38. NaN stays NaN.
 inline float fast_exp(float x) {
-  constexpr float kLog2E = 1.44269504F;
-  constexpr float kLn2High = 0.693359375F;  // few bits, so that n * kLn2High is exact
-  constexpr float kLn2Low = -2.12194440e-4F;
-  constexpr float kRound =
-      12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   const float clamped = x > 88.0F ? 88.0F : (x < -87.0F ? -87.0F : x);
   const float shifted = clamped * kLog2E + kRound;
   const float n = shifted - kRound;
@@ -131,16 +135,14 @@ GPT_VECTORISE void layer_norm_backward(const LayerNormBackward& job) {
 // gelu(x) = x s(2u) with u = sqrt(2/pi) (x + 0.044715 x^3) and s the logistic function, since
 // (1 + tanh(u)) / 2 = s(2u).
 GPT_VECTORISE void gelu_forward(std::span<float> slopes, std::span<float> values) {
-  constexpr float kTwoRoot = 1.59576912F;  // 2 sqrt(2/pi)
-  constexpr float kCubic = 0.044715F;
   float* const __restrict slope = slopes.data();
   float* const __restrict value = values.data();
   const size_t count = slopes.size();
   for (size_t i = 0; i < count; ++i) {
     const float x = slope[i];
     const float square = x * x;
-    const float logistic = 1.0F / (1.0F + fast_exp(-kTwoRoot * x * (1.0F + kCubic * square)));
-    const float derivative_of_2u = kTwoRoot * (1.0F + 3.0F * kCubic * square);
+    const float logistic = 1.0F / (1.0F + fast_exp(-kGeluScale * x * (1.0F + kGeluCubic * square)));
+    const float derivative_of_2u = kGeluScale * (1.0F + 3.0F * kGeluCubic * square);
     value[i] = x * logistic;
     slope[i] = logistic + x * logistic * (1.0F - logistic) * derivative_of_2u;
   }

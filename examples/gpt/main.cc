@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -25,12 +26,13 @@ namespace {
 
 constexpr size_t kBuckets = 4;
 constexpr size_t kHeldOutSequences = 64;
-constexpr double kWarmUpFraction = 0.1;
+constexpr uint64_t kWarmUpShare = 10;  // one step in so many
+constexpr int kUsageError = 64;
 
 struct Options {
   ModelConfig model;
   uint64_t steps = 300;
-  size_t batch = 3;
+  size_t batch = 2;
   double learning_rate = 4e-3;
   uint64_t seed = 1;
   std::string data;
@@ -41,21 +43,21 @@ struct Options {
 // One rank's share in the training: the model, its optimizer and their registration with the job.
 class Trainer final {
  public:
-  Trainer(const Options& options, paceline::Job& job)
+  // The corpus comes ready: reading it forks, which a process should do before it joins a job, and
+  // a missing text should not cost the others a repair.
+  Trainer(const Options& options, Corpus corpus)
       : options_(options),
-        job_(job),
-        corpus_(options.data.empty() ? read_bible() : read_text_file(options.data),
-                options.model.context),
+        corpus_(std::move(corpus)),
+        held_out_(corpus_.held_out_batch(kHeldOutSequences)),
         model_(options.model, std::max(options.batch, kHeldOutSequences)),
         parameters_(model_.layout().initial_parameters(options.seed)),
         adam_(parameters_.size(), {}),
         schedule_{.peak = options.learning_rate,
-                  .warm_up_steps =
-                      static_cast<uint64_t>(static_cast<double>(options.steps) * kWarmUpFraction),
+                  .warm_up_steps = options.steps / kWarmUpShare,
                   .total_steps = options.steps},
         gradient_(parameters_.size()),
         buckets_(model_.layout().buckets(kBuckets)),
-        held_out_(corpus_.held_out_batch(kHeldOutSequences)) {
+        job_({.seed = options.seed, .micro_batches = options.micro_batches}) {
     for (const BucketRange& bucket : buckets_) {
       bucket_ids_.push_back(job_.register_bucket(bucket.name, bucket.element_counts));
     }
@@ -134,19 +136,21 @@ class Trainer final {
   // Over this rank's own micro-batches of the step in hand.
   double mean_loss() const { return loss_count_ == 0 ? 0.0 : loss_sum_ / loss_count_; }
 
-  const Options& options_;
-  paceline::Job& job_;
-  Corpus corpus_;
+  const Options options_;
+  const Corpus corpus_;
+  const Batch held_out_;
   Model model_;
   std::vector<float> parameters_;
   Adam adam_;
-  LearningRateSchedule schedule_;
+  const LearningRateSchedule schedule_;
   std::vector<float> gradient_;
-  std::vector<BucketRange> buckets_;
+  const std::vector<BucketRange> buckets_;
   std::vector<uint32_t> bucket_ids_;
-  Batch held_out_;
   double loss_sum_ = 0.0;
   int loss_count_ = 0;
+  // Last, so that it is destroyed first: until it has left the job, other ranks may need the state
+  // above.
+  paceline::Job job_;
 };
 
 void add_options(CLI::App& app, Options& options) {
@@ -168,8 +172,8 @@ void add_options(CLI::App& app, Options& options) {
 
 int run(const Options& options) {
   use_one_thread();
-  paceline::Job job({.seed = options.seed, .micro_batches = options.micro_batches});
-  Trainer trainer(options, job);
+  std::string text = options.data.empty() ? read_bible() : read_text_file(options.data);
+  Trainer trainer(options, Corpus(std::move(text), options.model.context));
   trainer.run();
   return 0;
 }
@@ -184,11 +188,15 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   gpt::Options options;
   gpt::add_options(app, options);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : gpt::kUsageError;  // --help comes this way too
+  }
   const std::string problem = options.model.problem();
   if (!problem.empty()) {
     std::fprintf(stderr, "gpt: %s\n", problem.c_str());
-    return 64;
+    return gpt::kUsageError;
   }
   try {
     return gpt::run(options);
