@@ -40,6 +40,7 @@ fmt:  ## format the tracked C++ files in place
 sim: build  ## simulations over many seeds (minutes)
 	@$(CTEST) --test-dir $(BUILD) -L '^sim$$' --no-tests=error
 
+# tests/fuzz adds the target `fuzzers` when PACELINE_FUZZ is on, and a test labelled fuzz for each.
 fuzz:  ## fuzz the codecs and parsers with libFuzzer (minutes)
 	@CC=clang-14 CXX=clang++-14 cmake --preset release -B build/fuzz -DPACELINE_FUZZ=ON
 	@cmake --build build/fuzz -j$(JOBS) --target fuzzers

@@ -4,7 +4,7 @@ import re
 from pathlib import PurePosixPath
 
 from cpp_source import line_of
-from includes import refusal, split
+from includes import refusal
 from tree import Findings, Tree
 
 _COMMENT = re.compile(r"#[^\n]*")
@@ -49,10 +49,10 @@ def check_modules(tree: Tree) -> Findings:
                 )
                 continue
             target = PurePosixPath(modules[dependency][0].removeprefix("src/")).parent
-            reason = refusal(str(folder / "x.h"), str(target / "x.h"))
-            if reason:
-                what, remedy = split(reason)
-                findings.add(path, line, f"{name} links {dependency}, but {what}", remedy)
+            refused = refusal(str(folder / "x.h"), str(target / "x.h"))
+            if refused:
+                what = f"{name} links {dependency}, but {refused.what}"
+                findings.add(path, line, what, refused.remedy)
         if folder.parts[:1] in (("base",), ("core",)) and _arguments(rest, "LIBS"):
             findings.add(
                 path,

@@ -428,7 +428,7 @@ class Symbols(CheckTest):
         codes = {
             "getenv": '#include <cstdlib>\nchar* f() { return getenv("A"); }\n',
             "rand": "#include <cstdlib>\nint f() { return rand(); }\n",
-            "clock_gettime": "#include <ctime>\nint f(timespec* t) { return clock_gettime(0, t); }\n",
+            "clock_gettime": "#include <ctime>\nint f(timespec* t) { return clock_gettime(0, t); }",
             "steady_clock": "#include <chrono>\nlong f() { return std::chrono::steady_clock::now()"
             ".time_since_epoch().count(); }\n",
         }
