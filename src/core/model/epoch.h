@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/hash.h"
 #include "core/model/ids.h"
 
 namespace paceline {
@@ -60,6 +61,19 @@ struct Epoch {
     return std::nullopt;
   }
   bool has(RankId rank) const { return index_of(rank).has_value(); }
+
+  // All that decides what its members do. The number alone does not: until it is journaled, one
+  // number can become any of several decisions.
+  void add_to(Digest& digest) const {
+    digest.add(number.value()).add(static_cast<uint8_t>(kind)).add(is_last).add(target.value());
+    digest.add(members.size());
+    for (const Member& member : members)
+      digest.add(member.rank.slot.value()).add(member.rank.incarnation.value());
+    digest.add(owner.size());
+    for (const MemberIndex index : owner) digest.add(index);
+    digest.add(lost_owner.size());
+    for (const MemberIndex index : lost_owner) digest.add(index);
+  }
 };
 
 }  // namespace paceline

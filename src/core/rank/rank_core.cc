@@ -47,6 +47,7 @@ void RankCore::accumulated(BucketId id) {
 // -----------------------------------------------------------------------------------------
 
 Relation RankCore::relation(EpochNumber epoch, Turn turn) const {
+  if (phase_ == Phase::Left) return Relation::Old;
   if (epoch < promised_ || epoch < epoch_.number) return Relation::Old;
   if (epoch == epoch_.number && turn < position_.committed) return Relation::Old;
   const bool is_here = epoch == epoch_.number && turn == position_.committed;
@@ -286,14 +287,18 @@ uint64_t RankCore::held_tag() const {
 }
 
 void RankCore::add_to(Digest& digest) const {
-  digest.add(static_cast<uint8_t>(phase_)).add(epoch_.number.value()).add(promised_.value());
-  digest.add(is_promised_).add(planned_ ? planned_->number.value() : 0u);
+  digest.add(static_cast<uint8_t>(phase_)).add(promised_.value()).add(is_promised_);
+  epoch_.add_to(digest);
+  digest.add(planned_.has_value());
+  if (planned_) planned_->add_to(digest);
   digest.add(position_.committed.value()).add(position_.step.value()).add(position_.round);
   digest.add(is_open_).add(todo_.size()).add(held_.size());
   for (const MicroBatch m : todo_) digest.add(m.value());
   for (const MicroBatch m : held_) digest.add(m.value());
-  for (const Bucket& bucket : buckets_)
-    digest.add(bucket.accumulated).add(bucket.is_sent).add(bucket.has_sum).add(bucket.is_flagged);
+  for (const Bucket& bucket : buckets_) {
+    digest.add(bucket.accumulated).add(bucket.is_sent).add(bucket.has_sum);
+    digest.add(bucket.is_flagged).add(bucket.is_mismatched);
+  }
   votes_.add_to(digest);
 }
 
