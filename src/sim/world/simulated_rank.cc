@@ -1,0 +1,342 @@
+#include "sim/world/simulated_rank.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "core/model/micro_batch.h"
+#include "sim/world/world.h"
+
+namespace paceline::sim {
+
+SimulatedRank::SimulatedRank(World& world, const DesiredRank& desired, HostId host,
+                             int64_t process_id)
+    : world_(world),
+      id_(desired.rank),
+      host_(host),
+      process_id_(process_id),
+      is_joiner_(desired.is_joiner),
+      rng_(mix64(world.model().seed ^ (uint64_t{desired.rank.slot.value()} << 32) ^
+                 desired.rank.incarnation.value())),
+      core_({.self = desired.rank,
+             .seed = world.model().seed,
+             .buckets = world.model().buckets,
+             .position = {},
+             .is_joiner = desired.is_joiner}) {}
+
+// --- Surroundings
+// ----------------------------------------------------------------------------------
+
+void SimulatedRank::enqueue(std::function<void()> action) {
+  if (!is_alive_) return;
+  if (is_frozen_) {
+    frozen_actions_.push_back(std::move(action));
+    return;
+  }
+  action();
+}
+
+void SimulatedRank::thaw() {
+  is_frozen_ = false;
+  while (is_alive_ && !is_frozen_ && !frozen_actions_.empty()) {
+    std::function<void()> action = std::move(frozen_actions_.front());
+    frozen_actions_.pop_front();
+    action();
+  }
+}
+
+void SimulatedRank::say_hello() {
+  enqueue([this] {
+    if (!is_joiner_) world_.safety().starts_at(id_, Turn(0));
+    const Endpoint endpoint{.address = host_.value() + 1,
+                            .port = static_cast<uint16_t>(1 + id_.slot.value())};
+    world_.from_rank(*this, RankUp{id_, endpoint, process_id_});
+    if (!is_joiner_) begin_turn();
+  });
+}
+
+void SimulatedRank::take_order(const agent::RankOrder& order) {
+  enqueue([this, order] {
+    if (const Heal* heal = std::get_if<Heal>(&order)) {
+      heal_ = *heal;
+      world_.queue().after(world_.model().heal_time,
+                           [this, attempt = heal->attempt] { receive_state(attempt); });
+      return;
+    }
+    if (std::holds_alternative<Release>(order)) return;  // its agent sees the exit
+    std::visit(
+        [this](const auto& message) {
+          if constexpr (std::is_constructible_v<ControlMessage, decltype(message)>)
+            core_.control(message);
+        },
+        order);
+    settle();
+  });
+}
+
+void SimulatedRank::take_from_peer(RankId from, PeerMessage message) {
+  enqueue([this, from, message] {
+    inbox_[from].push_back(message);
+    settle();
+  });
+}
+
+// --- Healing
+// ---------------------------------------------------------------------------------------
+
+void SimulatedRank::receive_state(uint32_t attempt) {
+  enqueue([this, attempt] {
+    if (!heal_ || heal_->attempt != attempt || core_.phase() != rank::Phase::Joining) return;
+    for (const Donor& donor : heal_->donors) {
+      SimulatedRank* giver = world_.find(donor.rank);
+      if (giver == nullptr || !giver->is_alive() || giver->is_frozen()) continue;
+      donor_ = donor.rank;
+      core_.state_received(giver->core().position());
+      world_.safety().starts_at(id_, core_.position().committed);
+      world_.watch_donor(donor_, id_);
+      world_.from_rank(*this, HealProgress{.rank = id_,
+                                           .attempt = attempt,
+                                           .what = HealProgress::What::Level,
+                                           .donor = donor_,
+                                           .detail = {}});
+      join_if_level();
+      return;
+    }
+    world_.from_rank(*this, HealProgress{.rank = id_,
+                                         .attempt = attempt,
+                                         .what = HealProgress::What::Failed,
+                                         .donor = heal_->donors.front().rank,
+                                         .detail = "no donor answers"});
+  });
+}
+
+void SimulatedRank::donor_committed(Turn committed, bool is_flagged) {
+  enqueue([this, committed, is_flagged] {
+    if (core_.phase() != rank::Phase::Joining || core_.position().committed != committed) return;
+    core_.sums_applied(is_flagged);
+    world_.safety().starts_at(id_, core_.position().committed);
+    join_if_level();
+  });
+}
+
+void SimulatedRank::join_if_level() {
+  const SimulatedRank* donor = world_.find(donor_);
+  if (donor == nullptr || !donor->is_alive() || core_.phase() != rank::Phase::Joining) return;
+  if (donor->core().position().committed != core_.position().committed) return;
+  core_.donor_entered(donor->core().epoch());
+  settle();
+}
+
+// --- The program around the core
+// -------------------------------------------------------------------
+
+void SimulatedRank::begin_turn() {
+  if (core_.position().step.value() >= world_.model().steps) {
+    finish_loop();
+    return;
+  }
+  step_begun_ = core_.position().step;
+  turn_begun_ = world_.queue().now();
+  turn_compute_ = Duration();
+  core_.begin_step();
+  loop_ = Loop::InFinish;
+  settle();
+}
+
+void SimulatedRank::finish_loop() {
+  loop_ = Loop::Done;
+  world_.from_rank(*this, RankDone{.rank = id_,
+                                   .has_left = false,
+                                   .committed = core_.position().committed,
+                                   .state_digest = core_.position().step.value()});
+}
+
+Duration SimulatedRank::compute_time() {
+  const int64_t base = world_.model().micro_batch.in_nanoseconds() * slowness_percent_ / 100;
+  const int64_t jitter = base * world_.model().jitter_ppm / 1'000'000;
+  return Duration::nanoseconds(base + rng_.between(0, std::max<int64_t>(jitter, 1)));
+}
+
+void SimulatedRank::compute_or_finish() {
+  if (loop_ != Loop::InFinish) return;
+  const std::optional<MicroBatch> m = core_.begin_micro_batch();
+  if (!m) return;
+  loop_ = Loop::Computing;
+  phase_since_ = world_.queue().now();
+  if (is_hung_) return;
+  const Duration time = compute_time();
+  turn_compute_ += time;
+  world_.queue().after(time, [this, m] { enqueue([this, m] { micro_batch_done(*m); }); });
+}
+
+void SimulatedRank::micro_batch_done(MicroBatch m) {
+  loop_ = Loop::InFinish;
+  if (core_.is_held(m))
+    for (uint32_t b = 0; b < world_.model().buckets; ++b) core_.accumulated(BucketId(b));
+  settle();
+}
+
+// Carries out what the core asks for, takes what peers have sent, and goes on until nothing moves.
+void SimulatedRank::settle() {
+  for (bool is_moving = true; is_moving && is_alive_;) {
+    is_moving = false;
+    for (const rank::Effect& effect : core_.take_effects()) {
+      is_moving = true;
+      std::visit([this](const auto& e) { carry_out(e); }, effect);
+    }
+    size_t waiting = 0;
+    for (const auto& [from, messages] : inbox_) waiting += messages.size();
+    deliver_inbox();
+    for (const auto& [from, messages] : inbox_) waiting -= messages.size();
+    is_moving |= waiting != 0;
+  }
+  go_on();
+}
+
+void SimulatedRank::go_on() {
+  if (loop_ != Loop::InFinish) return;
+  if (core_.position().step != step_begun_ || core_.phase() == rank::Phase::Left) {
+    if (core_.phase() == rank::Phase::Left) return;
+    loop_ = Loop::Updating;
+    world_.queue().after(world_.model().update, [this] {
+      enqueue([this] {
+        if (core_.epoch().is_last) {
+          finish_loop();
+        } else {
+          begin_turn();
+        }
+      });
+    });
+    return;
+  }
+  compute_or_finish();
+}
+
+void SimulatedRank::deliver_inbox() {
+  for (auto& [from, messages] : inbox_) {
+    while (!messages.empty()) {
+      const PeerMessage message = messages.front();
+      const rank::Relation relation =
+          std::visit([this](const auto& m) { return core_.relation(m.epoch, m.turn); }, message);
+      if (relation == rank::Relation::Newer) break;
+      messages.pop_front();
+      if (relation == rank::Relation::Old) continue;
+      if (const Vote* vote = std::get_if<Vote>(&message)) {
+        core_.vote_received(*vote);
+      } else {
+        take(std::get<Contribution>(message));
+      }
+      return;  // what follows may change how the next message relates
+    }
+  }
+}
+
+void SimulatedRank::take(const Contribution& contribution) {
+  contributions_[contribution.bucket][contribution.from] = contribution.tag;
+  reduce_if_complete(contribution.bucket);
+}
+
+void SimulatedRank::reduce_if_complete(BucketId bucket) {
+  const std::map<MemberIndex, uint64_t>& parts = contributions_[bucket];
+  if (parts.size() != core_.epoch().members.size()) return;
+  uint64_t tag = 0;
+  for (const auto& [member, part] : parts) tag += part;
+  core_.sum_reduced(bucket, tag, false);
+}
+
+// --- Effects
+// ---------------------------------------------------------------------------------------
+
+void SimulatedRank::carry_out(const rank::StartReduction& effect) {
+  const Epoch& epoch = core_.epoch();
+  const Contribution own{.epoch = epoch.number,
+                         .turn = core_.position().committed,
+                         .bucket = effect.bucket,
+                         .from = *epoch.index_of(id_),
+                         .tag = core_.held_tag()};
+  for (const Member& member : epoch.members)
+    if (member.rank != id_) world_.to_peer(id_, member.rank, own);
+  take(own);
+}
+
+void SimulatedRank::carry_out(const rank::SendVote& effect) {
+  world_.to_peer(id_, core_.epoch().members.at(effect.to).rank, effect.vote);
+}
+
+void SimulatedRank::carry_out(const rank::SendReport& effect) {
+  world_.from_rank(*this, FromRank{id_, effect.report});
+}
+
+void SimulatedRank::carry_out(const rank::Quiesce&) { contributions_.clear(); }
+
+void SimulatedRank::carry_out(const rank::CommitTurn& effect) {
+  uint64_t tag = 0;
+  for (const auto& [member, part] : contributions_[BucketId(0)]) tag += part;
+  const bool holds_all =
+      tag == complete_tag(world_.model().seed, effect.step, world_.model().micro_batches);
+  world_.safety().committed(id_, effect.turn, sums_epoch_, holds_all);
+  contributions_.clear();
+  const Instant now = world_.queue().now();
+  RankSample sample;
+  sample.turn = effect.turn;
+  sample.step = effect.step;
+  sample.epoch = sums_epoch_;
+  sample.micro_batches =
+      static_cast<uint32_t>(turn_compute_.in_nanoseconds() /
+                            std::max<int64_t>(1, world_.model().micro_batch.in_nanoseconds()));
+  sample.begun = turn_begun_;
+  sample.committed = now;
+  sample.compute = turn_compute_;
+  sample.wait = (now - turn_begun_) - turn_compute_;
+  samples_.push_back(sample);
+  world_.donor_committed(id_, effect.turn, effect.is_flagged);
+}
+
+void SimulatedRank::carry_out(const rank::DropContributions&) {}
+
+void SimulatedRank::carry_out(const rank::EnterEpoch& effect) {
+  sums_epoch_ = effect.number;
+  contributions_.clear();
+  const rank::Position& position = core_.position();
+  world_.from_rank(*this, RankEntered{.rank = id_,
+                                      .epoch = effect.number,
+                                      .committed = position.committed,
+                                      .step = position.step});
+  if (loop_ == Loop::Starting) {
+    world_.queue().after(Duration(), [this] {
+      enqueue([this] {
+        if (loop_ == Loop::Starting) begin_turn();
+      });
+    });
+  }
+}
+
+void SimulatedRank::carry_out(const rank::TagMismatch&) {
+  world_.from_rank(*this, TagTrouble{id_, core_.position().committed});
+}
+
+void SimulatedRank::carry_out(const rank::Leave&) {
+  world_.from_rank(*this, RankDone{.rank = id_,
+                                   .has_left = true,
+                                   .committed = core_.position().committed,
+                                   .state_digest = 0});
+}
+
+RankView SimulatedRank::view() const {
+  RankView view;
+  view.rank = id_;
+  view.epoch = core_.epoch().number;
+  view.committed = core_.position().committed;
+  view.step = core_.position().step;
+  view.phase = loop_ == Loop::Starting    ? RankPhase::Starting
+               : loop_ == Loop::Computing ? RankPhase::Compute
+               : loop_ == Loop::InFinish  ? RankPhase::Wait
+               : loop_ == Loop::Done      ? RankPhase::Done
+                                          : RankPhase::Outside;
+  view.phase_since = phase_since_;
+  view.last_beat = is_frozen_ ? Instant() : world_.queue().now();
+  view.is_stopped = is_frozen_;
+  return view;
+}
+
+}  // namespace paceline::sim

@@ -1,0 +1,116 @@
+// SimulatedRank: a worker process in virtual time. The real RankCore decides; compute, links and
+// the program around it are modelled.
+//
+// A reduction is modelled by what it decides: each member's contribution (its tag) reaches every
+// other member one link delay after its bucket is final; the sum is there when all have arrived.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/rng.h"
+#include "core/agent/agent_event.h"
+#include "core/rank/rank_core.h"
+#include "sim/world/model.h"
+
+namespace paceline::sim {
+
+class World;
+
+struct Contribution {
+  EpochNumber epoch;
+  Turn turn;
+  BucketId bucket;
+  MemberIndex from = kNoMember;
+  uint64_t tag = 0;
+};
+using PeerMessage = std::variant<Contribution, Vote>;
+
+class SimulatedRank {
+ public:
+  SimulatedRank(World& world, const DesiredRank& desired, HostId host, int64_t process_id);
+
+  RankId id() const { return id_; }
+  HostId host() const { return host_; }
+  bool is_alive() const { return is_alive_; }
+  bool is_frozen() const { return is_frozen_; }
+  const rank::RankCore& core() const { return core_; }
+
+  // --- What its surroundings do to it; each returns at once and nothing happens to the dead ---
+  void say_hello();
+  void take_order(const agent::RankOrder& order);
+  void take_from_peer(RankId from, PeerMessage message);
+  void kill() { is_alive_ = false; }
+  void freeze() { is_frozen_ = true; }
+  void thaw();
+  void hang() {
+    is_hung_ = true;
+  }  // its training thread never comes back from the next micro-batch
+  void slow_down(uint32_t percent) { slowness_percent_ = percent; }
+
+  // A donor has committed a turn; or the joiner asks for its state.
+  void donor_committed(Turn committed, bool is_flagged);
+  void receive_state(uint32_t attempt);
+
+  RankView view() const;
+  std::vector<RankSample> take_samples() { return std::exchange(samples_, {}); }
+
+ private:
+  enum class Loop : uint8_t { Starting, Computing, InFinish, Updating, Done };
+
+  void enqueue(std::function<void()> action);  // now, or when it thaws
+  void settle();  // carries out the effects, then goes on with the loop
+  void go_on();
+  void begin_turn();
+  void compute_or_finish();
+  void micro_batch_done(MicroBatch m);
+  void finish_loop();
+  void deliver_inbox();
+  void take(const Contribution& contribution);
+  void reduce_if_complete(BucketId bucket);
+  Duration compute_time();
+  void join_if_level();
+
+  void carry_out(const rank::StartReduction& effect);
+  void carry_out(const rank::SendVote& effect);
+  void carry_out(const rank::SendReport& effect);
+  void carry_out(const rank::Quiesce& effect);
+  void carry_out(const rank::CommitTurn& effect);
+  void carry_out(const rank::DropContributions& effect);
+  void carry_out(const rank::EnterEpoch& effect);
+  void carry_out(const rank::TagMismatch& effect);
+  void carry_out(const rank::Leave& effect);
+
+  World& world_;
+  RankId id_;
+  HostId host_;
+  int64_t process_id_;
+  bool is_joiner_;
+  Rng rng_;
+  rank::RankCore core_;
+  bool is_alive_ = true;
+  bool is_frozen_ = false;
+  bool is_hung_ = false;
+  uint32_t slowness_percent_ = 100;
+  Loop loop_ = Loop::Starting;
+  Step step_begun_;
+  std::deque<std::function<void()>> frozen_actions_;
+  std::map<RankId, std::deque<PeerMessage>> inbox_;
+  std::map<BucketId, std::map<MemberIndex, uint64_t>> contributions_;
+  EpochNumber sums_epoch_;  // the epoch in which contributions_ are reduced
+  std::optional<Heal> heal_;
+  RankId donor_;
+  std::vector<RankSample> samples_;
+  Instant turn_begun_;
+  Duration turn_compute_;
+  Instant phase_since_;
+};
+
+}  // namespace paceline::sim

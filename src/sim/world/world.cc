@@ -1,0 +1,302 @@
+#include "sim/world/world.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/str.h"
+#include "sim/world/simulated_host.h"
+
+namespace paceline::sim {
+namespace {
+
+// A Desired names the program; simulated ranks need none.
+JobSpec job_of(const Model& model) {
+  JobSpec spec;
+  spec.name = "simulated";
+  spec.program.arguments = {"simulated"};
+  spec.hosts_min = spec.hosts_max = model.hosts;
+  spec.spare_hosts = model.spare_hosts;
+  spec.ranks_per_host = model.ranks_per_host;
+  spec.micro_batches = model.micro_batches;
+  spec.seed = model.seed;
+  spec.silence_limit = model.silence_limit;
+  return spec;
+}
+
+}  // namespace
+
+World::World(const Model& model) : model_(model) {
+  for (uint32_t i = 0; i < model_.hosts + model_.spare_hosts; ++i) {
+    hosts_.push_back(std::make_unique<SimulatedHost>());
+    hosts_.back()->index = i;
+    hosts_.back()->id = HostId(i + 1);
+  }
+  start_controller();
+  for (auto& host : hosts_) start_agent(*host);
+}
+
+World::~World() = default;
+
+// --- Controller
+// ------------------------------------------------------------------------------------
+
+void World::start_controller() {
+  controller_ = std::make_unique<control::ControllerCore>();
+  ++controller_life_;
+  for (const control::JournalRecord& record : journal_) controller_->restore(record);
+  if (journal_.empty()) {
+    for (const auto& host : hosts_)
+      journal_.push_back(control::HostNamed{host->id, str("host", host->index)});
+    controller_step(control::Submit{job_of(model_)});
+  } else {
+    controller_step(control::Restarted{});
+  }
+  for (auto& host : hosts_) connect(*host);
+}
+
+void World::controller_step(const control::Event& event) {
+  if (!controller_) return;
+  controller_->step(queue_.now(), event);
+  control::Effects effects = controller_->take_effects();
+  journal_.insert(journal_.end(), effects.journal.begin(), effects.journal.end());
+  for (const control::SendHost& send : effects.sends) deliver(send);
+  for (const JobEvent& told : effects.watch) observe(told);
+  arm_controller();
+}
+
+void World::arm_controller() {
+  const std::optional<Instant> deadline = controller_->next_deadline();
+  if (!deadline || (controller_timer_ && *controller_timer_ <= *deadline)) return;
+  controller_timer_ = *deadline;
+  queue_.at(*deadline, [this, life = controller_life_, when = *deadline] {
+    if (!controller_ || life != controller_life_ || controller_timer_ != when) return;
+    controller_timer_.reset();
+    controller_step(control::Tick{});
+  });
+}
+
+void World::deliver(const control::SendHost& send) {
+  SimulatedHost& host = *hosts_.at(send.host.value() - 1);
+  if (!host.is_stream_up) return;
+  queue_.after(model_.control_delay, [this, &host, stream = host.stream, command = send.command] {
+    host.run([this, &host, stream, command] {
+      if (stream == host.stream && host.is_stream_up)
+        agent_step(host, agent::CommandReceived{command});
+    });
+  });
+}
+
+void World::observe(const JobEvent& event) {
+  if (const auto* incident = std::get_if<IncidentChanged>(&event))
+    incidents_[incident->incident.id] = incident->incident;
+  if (const auto* ended = std::get_if<JobEnded>(&event)) ended_ = *ended;
+  if (const auto* goodput = std::get_if<Goodput>(&event)) goodput_ = *goodput;
+}
+
+// --- Agents
+// ----------------------------------------------------------------------------------------
+
+void World::start_agent(SimulatedHost& host) {
+  ++host.agent_life;
+  host.agent =
+      std::make_unique<agent::AgentCore>(agent::Config{.host_name = str("host", host.index),
+                                                       .agent_instance = host.agent_life,
+                                                       .address = host.index + 1},
+                                         queue_.now());
+  connect(host);
+  queue_.after(model_.window, [this, &host, life = host.agent_life] {
+    if (life == host.agent_life) read_rings(host);
+  });
+}
+
+void World::connect(SimulatedHost& host) {
+  queue_.after(model_.control_delay, [this, &host] {
+    host.run([this, &host] {
+      if (!controller_ || host.is_stream_up || !host.agent) return;
+      host.is_stream_up = true;
+      ++host.stream;
+      agent_step(host, agent::StreamUp{});
+    });
+  });
+}
+
+void World::agent_step(SimulatedHost& host, const agent::Event& event) {
+  if (!host.agent) return;
+  host.agent->step(queue_.now(), event);
+  for (const agent::Effect& effect : host.agent->take_effects()) carry_out(host, effect);
+}
+
+void World::carry_out(SimulatedHost& host, const agent::Effect& effect) {
+  if (const auto* send = std::get_if<agent::Send>(&effect)) {
+    queue_.after(model_.control_delay, [this, &host, stream = host.stream, event = send->event] {
+      if (!controller_ || stream != host.stream || !host.is_stream_up) return;
+      if (const auto* hello = std::get_if<AgentHello>(&event)) {
+        controller_step(control::HostConnected{host.id, *hello});
+      } else {
+        controller_step(control::HostSaid{host.id, event});
+      }
+    });
+  } else if (const auto* start = std::get_if<agent::Spawn>(&effect)) {
+    spawn(host, *start);
+  } else if (const auto* end = std::get_if<agent::EndGroup>(&effect)) {
+    queue_.after(model_.local_delay, [this, rank = end->rank] { end_process(rank, true); });
+  } else if (const auto* tell = std::get_if<agent::TellRank>(&effect)) {
+    queue_.after(model_.local_delay, [this, tell = *tell] {
+      if (SimulatedRank* rank = find(tell.rank)) rank->take_order(tell.order);
+    });
+    if (std::holds_alternative<Release>(tell->order))
+      queue_.after(model_.reap_time, [this, rank = tell->rank] { end_process(rank, false); });
+  } else if (std::holds_alternative<agent::Exit>(effect)) {
+    host.agent.reset();
+    ++host.agent_life;
+    host.is_stream_up = false;
+  }
+}
+
+void World::spawn(SimulatedHost& host, const agent::Spawn& effect) {
+  const int64_t process_id = next_process_id_++;
+  auto rank = std::make_unique<SimulatedRank>(*this, effect.rank, host.id, process_id);
+  const RankId id = rank->id();
+  ranks_[id] = std::move(rank);
+  agent_step(host, agent::ProcessSpawned{id, process_id});
+  queue_.after(model_.start_time, [this, id] {
+    if (SimulatedRank* started = find(id)) started->say_hello();
+  });
+}
+
+// The death bell rings at once, the exit status follows.
+void World::end_process(RankId id, bool is_killed) {
+  SimulatedRank* rank = find(id);
+  if (rank == nullptr || !rank->is_alive()) return;
+  const RankView view = rank->view();
+  rank->kill();
+  SimulatedHost& host = *hosts_.at(rank->host().value() - 1);
+  tell_peers_of_loss(id);
+  const auto tell_agent = [this, &host, life = host.agent_life](Duration delay,
+                                                                agent::Event event) {
+    queue_.after(delay, [this, &host, life, event] {
+      host.run([this, &host, life, event] {
+        if (life == host.agent_life) agent_step(host, event);
+      });
+    });
+  };
+  tell_agent(model_.local_delay, agent::BellRang{id, view});
+  tell_agent(model_.reap_time,
+             agent::ProcessEnded{
+                 .rank = id, .is_killed = is_killed, .code = is_killed ? 9 : 0, .view = view});
+}
+
+void World::read_rings(SimulatedHost& host) {
+  host.run([this, &host] {
+    if (!host.agent) return;
+    agent::RingsRead rings;
+    for (auto& [id, rank] : ranks_) {
+      if (rank->host() != host.id || !rank->is_alive()) continue;
+      rings.views.push_back(rank->view());
+      for (RankSample& sample : rank->take_samples()) rings.samples.emplace_back(id, sample);
+    }
+    agent_step(host, rings);
+    queue_.after(model_.window, [this, &host, life = host.agent_life] {
+      if (life == host.agent_life) read_rings(host);
+    });
+  });
+}
+
+// --- Ranks
+// -----------------------------------------------------------------------------------------
+
+SimulatedRank* World::find(RankId rank) {
+  const auto found = ranks_.find(rank);
+  return found == ranks_.end() ? nullptr : found->second.get();
+}
+
+SimulatedRank* World::owner_of(SlotId slot) {
+  for (auto& [id, rank] : ranks_)
+    if (id.slot == slot && rank->is_alive()) return rank.get();
+  return nullptr;
+}
+
+void World::from_rank(const SimulatedRank& rank, agent::RankMessage message) {
+  SimulatedHost& host = *hosts_.at(rank.host().value() - 1);
+  queue_.after(model_.local_delay, [this, &host, life = host.agent_life, message] {
+    host.run([this, &host, life, message] {
+      if (life == host.agent_life) agent_step(host, agent::RankSaid{message});
+    });
+  });
+}
+
+void World::to_peer(RankId from, RankId to, PeerMessage message) {
+  if (broken_.contains({std::min(from, to), std::max(from, to)})) return;
+  queue_.after(model_.link_delay, [this, from, to, message] {
+    SimulatedRank* rank = find(to);
+    if (rank != nullptr && !broken_.contains({std::min(from, to), std::max(from, to)}))
+      rank->take_from_peer(from, message);
+  });
+}
+
+void World::donor_committed(RankId donor, Turn committed, bool is_flagged) {
+  const auto found = joiners_.find(donor);
+  if (found == joiners_.end()) return;
+  for (const RankId joiner : found->second)
+    queue_.after(model_.link_delay * 2, [this, joiner, committed, is_flagged] {
+      if (SimulatedRank* rank = find(joiner)) rank->donor_committed(committed, is_flagged);
+    });
+}
+
+// Who hears from `rank` in its epoch: the member after it, and those that its votes go to.
+std::vector<SimulatedRank*> World::watchers_of(RankId id) {
+  std::vector<SimulatedRank*> watchers;
+  const SimulatedRank* rank = find(id);
+  if (rank == nullptr) return watchers;
+  const Epoch& epoch = rank->core().epoch();
+  const std::optional<MemberIndex> self = epoch.index_of(id);
+  if (!self) return watchers;
+  for (size_t hop = 1; hop < epoch.members.size(); hop *= 2) {
+    SimulatedRank* watcher = find(epoch.members[(*self + hop) % epoch.members.size()].rank);
+    if (watcher != nullptr && watcher->is_alive() && !watcher->is_frozen())
+      watchers.push_back(watcher);
+  }
+  return watchers;
+}
+
+void World::tell_peers_of_loss(RankId id) {
+  for (SimulatedRank* watcher : watchers_of(id))
+    from_rank(*watcher, PeerTrouble{watcher->id(), id, PeerTrouble::What::ConnectionLost});
+}
+
+void World::tell_peers_of_silence(RankId id) {
+  queue_.after(model_.peer_silence, [this, id] {
+    const SimulatedRank* rank = find(id);
+    if (rank == nullptr || !rank->is_alive() || !rank->is_frozen()) return;
+    for (SimulatedRank* watcher : watchers_of(id))
+      from_rank(*watcher, PeerTrouble{watcher->id(), id, PeerTrouble::What::Silent});
+  });
+}
+
+// --- Run
+// -------------------------------------------------------------------------------------------
+
+Outcome World::run(Duration limit) {
+  const Instant until = queue_.now() + limit;
+  while (!safety_.violation() && !controller_is_finished() && queue_.now() < until)
+    if (!queue_.run_one()) break;
+  Outcome outcome;
+  outcome.is_finished = controller_is_finished();
+  outcome.ended = ended_;
+  outcome.violation = safety_.violation();
+  for (const auto& [id, incident] : incidents_) outcome.incidents.push_back(incident);
+  outcome.goodput = goodput_;
+  outcome.committed = safety_.newest();
+  outcome.at = queue_.now();
+  outcome.events = queue_.count();
+  Digest digest;
+  digest.add(safety_.digest()).add(queue_.count()).add(queue_.now().in_nanoseconds());
+  if (controller_) digest.add(controller_->digest());
+  outcome.digest = digest.value();
+  return outcome;
+}
+
+bool World::controller_is_finished() const { return controller_ && controller_->is_finished(); }
+
+}  // namespace paceline::sim

@@ -1,0 +1,108 @@
+// World: a job on a simulated cluster. The real ControllerCore, AgentCore and RankCore decide; this
+// class carries their messages in virtual time, keeps the journal, and breaks things when told to.
+//
+// Every property of Safety is checked after each event. Same model, same faults: same digest.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/agent/agent_core.h"
+#include "core/control/controller_core.h"
+#include "sim/check/safety.h"
+#include "sim/kernel/event_queue.h"
+#include "sim/world/model.h"
+#include "sim/world/simulated_rank.h"
+
+namespace paceline::sim {
+
+struct Outcome {
+  bool is_finished = false;  // the job has ended, whatever its verdict
+  std::optional<JobEnded> ended;
+  std::optional<std::string> violation;
+  std::vector<Incident> incidents;  // last state of each
+  Goodput goodput;
+  Turn committed;
+  Instant at;
+  uint64_t events = 0;
+  uint64_t digest = 0;
+};
+
+class World {
+ public:
+  explicit World(const Model& model);
+  ~World();
+
+  // --- Faults; each acts at the present moment ---
+  void kill_rank(SlotId slot);
+  void freeze_rank(SlotId slot);  // SIGSTOP of the process
+  void thaw_rank(SlotId slot);
+  void hang_rank(SlotId slot);
+  void slow_rank(SlotId slot, uint32_t percent);
+  void lose_host(uint32_t index,
+                 Duration for_time);  // agent and ranks frozen in one go, then thawed
+  void kill_agent(uint32_t index);
+  void kill_controller();  // restarted from its journal
+  void lose_connection(SlotId a, SlotId b);
+  void stop_job();
+
+  // Runs until the job has ended, a property is violated, or virtual time passes `limit`.
+  Outcome run(Duration limit);
+
+  // --- For the parts of the world ---
+  EventQueue& queue() { return queue_; }
+  const Model& model() const { return model_; }
+  Safety& safety() { return safety_; }
+  SimulatedRank* find(RankId rank);
+  void from_rank(const SimulatedRank& rank, agent::RankMessage message);
+  void to_peer(RankId from, RankId to, PeerMessage message);
+  void donor_committed(RankId donor, Turn committed, bool is_flagged);
+  void watch_donor(RankId donor, RankId joiner) { joiners_[donor].insert(joiner); }
+
+ private:
+  struct SimulatedHost;
+
+  void start_agent(SimulatedHost& host);
+  void agent_step(SimulatedHost& host, const agent::Event& event);
+  void carry_out(SimulatedHost& host, const agent::Effect& effect);
+  void spawn(SimulatedHost& host, const agent::Spawn& effect);
+  void end_process(RankId rank, bool is_killed_by_agent);
+  void read_rings(SimulatedHost& host);
+  void connect(SimulatedHost& host);
+  void controller_step(const control::Event& event);
+  void deliver(const control::SendHost& send);
+  void observe(const JobEvent& event);
+  void arm_controller();
+  void start_controller();
+  void tell_peers_of_silence(RankId rank);
+  void tell_peers_of_loss(RankId rank);
+  std::vector<SimulatedRank*> watchers_of(RankId rank);
+  SimulatedRank* owner_of(SlotId slot);
+  void thaw_host(SimulatedHost& host);
+  bool controller_is_finished() const;
+
+  Model model_;
+  EventQueue queue_;
+  Safety safety_;
+  std::unique_ptr<control::ControllerCore> controller_;
+  uint64_t controller_life_ = 0;
+  std::optional<Instant> controller_timer_;
+  std::vector<control::JournalRecord> journal_;
+  std::vector<std::unique_ptr<SimulatedHost>> hosts_;
+  std::map<RankId, std::unique_ptr<SimulatedRank>> ranks_;
+  std::map<RankId, std::set<RankId>> joiners_;
+  std::map<uint32_t, Incident> incidents_;
+  std::optional<JobEnded> ended_;
+  Goodput goodput_;
+  std::set<std::pair<RankId, RankId>>
+      broken_;  // connections that lose what is sent, lower rank first
+  int64_t next_process_id_ = 1000;
+};
+
+}  // namespace paceline::sim

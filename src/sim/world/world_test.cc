@@ -1,0 +1,119 @@
+// Goal: control, agent and rank cores together finish a job through each kind of fault, and lose
+// nothing. Method: one scripted fault per test, in virtual time.
+#include "sim/world/world.h"
+
+#include <gtest/gtest.h>
+
+namespace paceline::sim {
+namespace {
+
+constexpr Duration kLimit = Duration::seconds(120);
+
+Model small_model() {
+  Model model;
+  model.hosts = 4;
+  model.steps = 200;
+  return model;
+}
+
+void expect_completed(const Outcome& outcome, const Model& model) {
+  ASSERT_FALSE(outcome.violation) << *outcome.violation;
+  ASSERT_TRUE(outcome.is_finished) << "committed " << outcome.committed << " of " << model.steps;
+  ASSERT_TRUE(outcome.ended);
+  EXPECT_EQ(outcome.ended->verdict, Verdict::Completed) << outcome.ended->reason;
+  EXPECT_EQ(outcome.committed, Turn(model.steps));
+}
+
+TEST(World, NoFault_Completes) {
+  const Model model = small_model();
+  World world(model);
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  EXPECT_TRUE(outcome.incidents.empty());
+}
+
+TEST(World, SameModel_SameDigest) {
+  const Model model = small_model();
+  World a(model), b(model);
+  EXPECT_EQ(a.run(kLimit).digest, b.run(kLimit).digest);
+}
+
+TEST(World, KilledRank_IsReplacedAndNothingIsLost) {
+  const Model model = small_model();
+  World world(model);
+  world.queue().after(Duration::milliseconds(1500), [&] { world.kill_rank(SlotId(2)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  EXPECT_EQ(outcome.incidents[0].kind, IncidentKind::Crash);
+  ASSERT_TRUE(outcome.incidents[0].recovered);
+  EXPECT_LT(*outcome.incidents[0].recovered - outcome.incidents[0].detected,
+            Duration::milliseconds(100));
+}
+
+TEST(World, LostHost_IsFoundSwappedAndComesBack) {
+  Model model = small_model();
+  model.spare_hosts = 1;
+  model.ranks_per_host = 2;
+  model.steps = 1500;
+  World world(model);
+  world.queue().after(Duration::milliseconds(1500),
+                      [&] { world.lose_host(1, Duration::seconds(10)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  EXPECT_EQ(outcome.incidents[0].kind, IncidentKind::HostLost);
+  EXPECT_EQ(outcome.incidents[0].action, ActionKind::SwapSpare);
+}
+
+TEST(World, KilledAgent_CostsItsRanksOnly) {
+  const Model model = small_model();
+  World world(model);
+  world.queue().after(Duration::milliseconds(1500), [&] { world.kill_agent(3); });
+  expect_completed(world.run(kLimit), model);
+}
+
+TEST(World, KilledController_IsNotNoticedByTheRanks) {
+  const Model model = small_model();
+  World world(model);
+  world.queue().after(Duration::milliseconds(1500), [&] { world.kill_controller(); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  EXPECT_TRUE(outcome.incidents.empty());
+}
+
+TEST(World, RankKilledWhileControllerIsDown_IsRepairedOnItsReturn) {
+  const Model model = small_model();
+  World world(model);
+  world.queue().after(Duration::milliseconds(1500), [&] {
+    world.kill_controller();
+    world.kill_rank(SlotId(1));
+  });
+  expect_completed(world.run(kLimit), model);
+}
+
+TEST(World, LostConnection_FormsTheSameMembersAgain) {
+  const Model model = small_model();
+  World world(model);
+  world.queue().after(Duration::milliseconds(1500),
+                      [&] { world.lose_connection(SlotId(0), SlotId(1)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  EXPECT_TRUE(outcome.incidents.empty());
+}
+
+TEST(World, Stop_EndsAtOneStepWithExit75) {
+  const Model model = small_model();
+  World world(model);
+  world.queue().after(Duration::milliseconds(1500), [&] { world.stop_job(); });
+  const Outcome outcome = world.run(kLimit);
+  ASSERT_FALSE(outcome.violation) << *outcome.violation;
+  ASSERT_TRUE(outcome.is_finished && outcome.ended);
+  EXPECT_EQ(outcome.ended->verdict, Verdict::Stopped);
+  EXPECT_EQ(outcome.ended->exit_code, 75);
+  EXPECT_GT(outcome.committed, Turn(1));
+  EXPECT_LT(outcome.committed, Turn(model.steps));
+}
+
+}  // namespace
+}  // namespace paceline::sim
