@@ -1,0 +1,42 @@
+// RingProbe: what a rank is doing, read from the memory that it shares with its agent.
+//
+// An outsider's look: the ring is found through /proc by the process id alone, so that neither the
+// agent nor the library knows of it. Reading does not disturb the rank.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "core/model/sample.h"
+#include "live/wire/rank_ring.h"
+
+namespace paceline::fault {
+
+struct RankGlance {
+  uint64_t step = 0;
+  RankPhase phase = RankPhase::Starting;
+  uint32_t micro_batch = 0;
+  bool is_reducing = false;
+  bool has_voted = false;
+  pid_t main_thread = 0;  // 0: not known yet
+};
+
+class RingProbe {
+ public:
+  // Unavailable while the process is being started.
+  static Result<RingProbe> open(pid_t process);
+  ~RingProbe();
+  RingProbe(RingProbe&& other) noexcept;
+  RingProbe& operator=(RingProbe&& other) noexcept;
+
+  RankGlance glance() const;
+
+ private:
+  explicit RingProbe(const wire::RankRing* ring) : ring_(ring) {}
+  const wire::RankRing* ring_ = nullptr;
+};
+
+}  // namespace paceline::fault
