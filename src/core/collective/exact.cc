@@ -72,8 +72,7 @@ BlockMark mark_of(const Gradient& gradient, const Block& block) {
                  [&largest](uint64_t, std::span<const float> values) {
                    largest = std::max(largest, max_magnitude(values));
                  });
-  const int32_t exponent = largest >> 23;
-  return {static_cast<uint8_t>(largest != 0 && exponent == 0 ? 1 : exponent)};
+  return {static_cast<uint8_t>(largest >> 23)};
 }
 
 }  // namespace

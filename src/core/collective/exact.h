@@ -44,7 +44,7 @@ float f16_to_f32(uint16_t bits);
 // --- Marks ---
 
 // What a turn has shown of a block: the biased exponent of max|x| as in the bits of a float.
-// 0: only zeros. 1: |x| < 2^-125 (denormals count here). e: |x| < 2^(e-126). 255: a NaN or an
+// 0: only zeros and denormals, which add nothing at any k. e: |x| < 2^(e-126). 255: a NaN or an
 // infinity was among them.
 struct BlockMark {
   static constexpr uint8_t kNotFinite = 255;
