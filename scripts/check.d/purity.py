@@ -69,6 +69,7 @@ TOKENS = [
         re.compile(r"\b(?:secure_)?getenv\s*\("),
         "reads the environment",
         "Take the value as a parameter",
+        True,  # random tests take their seed from it
     ),
     Token(
         re.compile(_NOT_A_MEMBER + r"time\s*\(\s*(?:nullptr|NULL|0|&)"),
