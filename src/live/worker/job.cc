@@ -1,0 +1,279 @@
+#include "live/worker/job.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "core/model/micro_batch.h"
+#include "live/os/clock.h"
+
+namespace paceline::worker {
+namespace {
+
+// Waits end by notification; this only bounds the harm of one that was missed.
+constexpr Duration kWaitLimit = Duration::milliseconds(100);
+
+}  // namespace
+
+Result<std::unique_ptr<Job>> Job::open(SessionOptions options) {
+  const SessionOptions identity{.self = options.self,
+                                .seed = options.seed,
+                                .reduce = options.reduce,
+                                .agent_socket = {},
+                                .ring = {}};
+  TRY_ASSIGN(std::unique_ptr<Session> session, Session::open(std::move(options)));
+  return std::unique_ptr<Job>(new Job(std::move(session), identity));
+}
+
+Job::Job(std::unique_ptr<Session> session, const SessionOptions& options)
+    : rank_(options.self),
+      seed_(options.seed),
+      reduce_(options.reduce),
+      session_(std::move(session)) {
+  session_->watch_this_thread();
+  if (!session_->has_agent()) return;
+  // Signals are the program's: none may land on a thread that it does not know.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  progress_ = std::thread([this] { serve(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Job::~Job() {
+  if (!progress_.joinable()) return;
+  {
+    const os::MutexLock lock(mutex_);
+    is_stopping_ = true;
+  }
+  session_->poller().wake();
+  progress_.join();
+}
+
+void Job::serve() {
+  ::pthread_setname_np(::pthread_self(), "paceline");
+  session_->ring().arm_bell();
+  for (;;) {
+    Duration limit;
+    {
+      const os::MutexLock lock(mutex_);
+      if (is_stopping_) break;
+      limit = session_->next_tick() - os::now();
+    }
+    const std::vector<Poller::Event> events = session_->poller().wait(limit);
+    const os::MutexLock lock(mutex_);
+    const Instant now = os::now();
+    session_->tick(now);
+    session_->handle(events, now);
+    if (session_->take_changed()) changed_.notify_all();
+  }
+  session_->ring().disarm_bell();
+}
+
+// --- Before the first step
+// -------------------------------------------------------------------------
+
+paceline_status Job::register_bucket(std::string name, std::span<const uint64_t> element_counts,
+                                     collective::Dtype dtype, uint32_t* bucket) {
+  if (stage_ != Stage::Setup)
+    return fail(PACELINE_EINVAL, "register_bucket: only before the first begin_step");
+  if (registered_.size() >= kMaxBuckets)
+    return fail(PACELINE_EINVAL, str("register_bucket: at most ", kMaxBuckets, " buckets"));
+  Result<collective::BucketLayout> layout = collective::make_layout(element_counts);
+  if (!layout) return fail(PACELINE_EINVAL, "register_bucket: " + layout.error().message);
+  *bucket = static_cast<uint32_t>(registered_.size());
+  registered_.emplace_back(std::move(name), std::move(*layout), dtype, reduce_);
+  return PACELINE_OK;
+}
+
+paceline_status Job::register_state(std::string name, std::span<std::byte> bytes) {
+  if (stage_ != Stage::Setup)
+    return fail(PACELINE_EINVAL, "register_state: only before the first begin_step");
+  const Status status = state_.add(std::move(name), bytes);
+  if (!status) return fail(PACELINE_EINVAL, "register_state: " + status.error().message);
+  return PACELINE_OK;
+}
+
+paceline_status Job::start() {
+  if (registered_.empty())
+    return fail(PACELINE_EINVAL, "begin_step: register at least one bucket first");
+  const Status status = session_->start(std::move(registered_), state_.size_bytes(), os::now());
+  if (!status) return fail(PACELINE_EIO, "begin_step: " + status.error().message);
+  stage_ = Stage::Between;
+  session_->poller().wake();
+  return PACELINE_OK;
+}
+
+// --- The loop
+// --------------------------------------------------------------------------------------
+
+paceline_status Job::begin_step(paceline_step* step) {
+  if (stage_ == Stage::InStep)
+    return fail(PACELINE_EINVAL, "begin_step: finish_step has not returned OK");
+  if (stage_ == Stage::Ended) return fail(PACELINE_EINVAL, "begin_step: this rank has ended");
+  const os::MutexLock lock(mutex_);
+  if (stage_ == Stage::Setup) {
+    session_->watch_this_thread();
+    if (const paceline_status status = start(); status != PACELINE_OK) return status;
+  }
+  if (const paceline_status status = wait_for_membership(); status != PACELINE_OK) return status;
+  session_->enter_phase(RankPhase::Outside, os::now());
+  if (session_->core().phase() == rank::Phase::Left) {
+    stage_ = Stage::Ended;
+    return PACELINE_LEFT;
+  }
+  if (session_->core().epoch().is_last) {
+    stage_ = Stage::Ended;
+    return PACELINE_STOP;
+  }
+  session_->begin_step(os::now());
+  stage_ = Stage::InStep;
+  step_ = session_->core().position().step;
+  *step = {step_.value(), session_->core().epoch().micro_batches()};
+  return PACELINE_OK;
+}
+
+paceline_status Job::wait_for_membership() {
+  while (session_->core().phase() != rank::Phase::Left &&
+         (session_->core().phase() == rank::Phase::Joining ||
+          session_->core().epoch().number == EpochNumber(0))) {
+    if (const paceline_status status = check_alive(); status != PACELINE_OK) return status;
+    wait();
+  }
+  return PACELINE_OK;
+}
+
+paceline_status Job::next_micro_batch(paceline_micro_batch* micro_batch) {
+  if (stage_ != Stage::InStep)
+    return fail(PACELINE_EINVAL, "next_micro_batch: begin_step comes first");
+  const os::MutexLock lock(mutex_);
+  if (session_->is_in_micro_batch())
+    return fail(PACELINE_EINVAL,
+                "next_micro_batch: the micro-batch before is not accumulated in every bucket");
+  const std::optional<MicroBatch> m = session_->begin_micro_batch(os::now());
+  if (!m) return PACELINE_NONE;
+  *micro_batch = {step_.value(), m->value(), micro_batch_seed(seed_, step_, *m)};
+  return PACELINE_OK;
+}
+
+paceline_status Job::accumulate(uint32_t bucket, const void* gradient) {
+  if (stage_ != Stage::InStep) return fail(PACELINE_EINVAL, "accumulate: begin_step comes first");
+  const BucketId id(bucket);
+  bool has_use = false;
+  {
+    const os::MutexLock lock(mutex_);
+    if (bucket >= session_->bucket_count())
+      return fail(PACELINE_EINVAL, str("accumulate: there is no bucket ", bucket));
+    if (!session_->is_in_micro_batch() || session_->is_accumulated(id))
+      return fail(PACELINE_EINVAL, str("accumulate: bucket ", bucket,
+                                       " has the gradient of this micro-batch already"));
+    has_use = session_->begin_accumulate();
+  }
+  if (has_use) session_->bucket(id).accumulate(gradient);
+  const os::MutexLock lock(mutex_);
+  session_->end_accumulate(id, os::now());
+  return PACELINE_OK;
+}
+
+paceline_status Job::finish_step() {
+  if (stage_ != Stage::InStep) return fail(PACELINE_EINVAL, "finish_step: begin_step comes first");
+  const os::MutexLock lock(mutex_);
+  if (session_->is_in_micro_batch())
+    return fail(PACELINE_EINVAL,
+                "finish_step: the micro-batch begun last is not accumulated in every bucket");
+  session_->enter_phase(RankPhase::Wait, os::now());
+  paceline_status status = PACELINE_OK;
+  for (;;) {
+    const rank::RankCore& core = session_->core();
+    if (core.position().step > step_) {
+      stage_ = Stage::Between;
+      break;
+    }
+    if (core.phase() == rank::Phase::Left) {
+      stage_ = Stage::Ended;
+      status = PACELINE_LEFT;
+      break;
+    }
+    if (core.has_work()) {
+      status = PACELINE_MORE;
+      break;
+    }
+    status = check_alive();
+    if (status != PACELINE_OK) break;
+    wait();
+  }
+  session_->enter_phase(RankPhase::Outside, os::now());
+  return status;
+}
+
+const float* Job::sum(uint32_t bucket) {
+  const os::MutexLock lock(mutex_);
+  const bool has_sum = stage_ == Stage::Between && session_->is_started() &&
+                       session_->core().position().step > Step(0) &&
+                       bucket < session_->bucket_count();
+  return has_sum ? session_->bucket(BucketId(bucket)).published() : nullptr;
+}
+
+// --- The rest
+// --------------------------------------------------------------------------------------
+
+paceline_status Job::barrier() { return fail(PACELINE_EINVAL, "barrier: not in this version"); }
+
+paceline_status Job::log_metric(const char* name, double value) {
+  const os::MutexLock lock(mutex_);
+  session_->add_metric(name, value);
+  return PACELINE_OK;
+}
+
+uint64_t Job::state_digest() {
+  std::vector<std::byte> own_state;
+  {
+    const os::MutexLock lock(mutex_);
+    own_state = session_->own_state();
+  }
+  return state_.digest(own_state);
+}
+
+uint32_t Job::world_size() {
+  const os::MutexLock lock(mutex_);
+  if (!session_->is_started()) return 1;
+  return std::max(1u, static_cast<uint32_t>(session_->core().epoch().members.size()));
+}
+
+paceline_status Job::finalize() {
+  const uint64_t digest = state_digest();
+  const os::MutexLock lock(mutex_);
+  session_->enter_phase(RankPhase::Done, os::now());
+  if (!session_->has_agent() || !session_->is_started()) return PACELINE_OK;
+  session_->send_done(digest);
+  while (!session_->is_released()) {
+    if (const paceline_status status = check_alive(); status != PACELINE_OK) return status;
+    wait();
+  }
+  return PACELINE_OK;
+}
+
+void Job::abort() {
+  is_aborted_.store(true, std::memory_order_relaxed);
+  changed_.notify_all();
+}
+
+paceline_status Job::check_alive() {
+  if (is_aborted_.load(std::memory_order_relaxed))
+    return fail(PACELINE_EABORT, "paceline_abort was called");
+  if (session_->is_agent_gone())
+    return fail(PACELINE_EAGENT, "the agent of this host is gone; this process should end");
+  return PACELINE_OK;
+}
+
+void Job::wait() { changed_.wait_for(mutex_, kWaitLimit); }
+
+paceline_status Job::fail(paceline_status status, std::string text) {
+  last_error_ = std::move(text);
+  return status;
+}
+
+}  // namespace paceline::worker

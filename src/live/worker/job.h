@@ -1,0 +1,88 @@
+// Job: what the C ABI calls a job. It keeps the order of calls, waits, and owns the mutex, the
+// session behind it and the progress thread.
+//
+//   Setup --begin_step--> InStep --finish_step: OK--> Between --begin_step--> InStep ...
+//     register_*             |  ^----finish_step: MORE       |
+//                            +--finish_step: LEFT--> Ended <-+--begin_step: LEFT, STOP
+//
+// Calls come from one thread at a time, but for abort().
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "live/os/mutex.h"
+#include "live/worker/bucket.h"
+#include "live/worker/session.h"
+#include "live/worker/state_registry.h"
+#include "paceline/paceline.h"
+
+namespace paceline::worker {
+
+class Job {
+ public:
+  static Result<std::unique_ptr<Job>> open(SessionOptions options);
+  // Without finalize(): the rank is gone for the others.
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  paceline_status register_bucket(std::string name, std::span<const uint64_t> element_counts,
+                                  collective::Dtype dtype, uint32_t* bucket);
+  paceline_status register_state(std::string name, std::span<std::byte> bytes);
+  paceline_status begin_step(paceline_step* step);
+  paceline_status next_micro_batch(paceline_micro_batch* micro_batch);
+  paceline_status accumulate(uint32_t bucket, const void* gradient);
+  paceline_status finish_step();
+  const float* sum(uint32_t bucket);
+  paceline_status barrier();
+  paceline_status log_metric(const char* name, double value);
+  uint64_t state_digest();
+  uint32_t rank() const { return rank_.slot.value(); }
+  uint32_t world_size();
+  // Returns when no other rank can need this one's state. Nothing but the destructor may follow.
+  paceline_status finalize();
+  void abort();
+
+  // The text of the last error, until the next call that fails.
+  const char* last_error() const { return last_error_.c_str(); }
+
+ private:
+  enum class Stage : uint8_t { Setup, InStep, Between, Ended };
+
+  explicit Job(std::unique_ptr<Session> session, const SessionOptions& options);
+  void serve();  // the progress thread
+  paceline_status start() REQUIRES(mutex_);
+  paceline_status wait_for_membership() REQUIRES(mutex_);
+  // OK unless there is no point in waiting any longer.
+  paceline_status check_alive() REQUIRES(mutex_);
+  void wait() REQUIRES(mutex_);
+  paceline_status fail(paceline_status status, std::string text);
+
+  const RankId rank_;
+  const uint64_t seed_;
+  const ReduceMode reduce_;
+  std::atomic<bool> is_aborted_ =
+      false;  // set by any thread; seen at the next look, no order needed
+
+  // Of the calling thread alone.
+  Stage stage_ = Stage::Setup;
+  StateRegistry state_;
+  std::vector<Bucket> registered_;  // moved into the session by the first begin_step
+  Step step_;                       // begun last
+  std::string last_error_;
+
+  os::Mutex mutex_;
+  os::Condition changed_;
+  std::unique_ptr<Session> session_;  // guarded by mutex_, but for what session.h says
+  bool is_stopping_ GUARDED_BY(mutex_) = false;
+  std::thread progress_;  // only with an agent
+};
+
+}  // namespace paceline::worker

@@ -1,0 +1,161 @@
+// Session: one rank's part in a job, as a driver of RankCore. It carries the core's effects out
+// over the agent's socket, the peers' connections and the reductions, and feeds back what comes of
+// them.
+//
+// Two threads use it, each with the job's mutex held: the training thread, which carries out itself
+// what it causes, and the progress thread, which serves the sockets. The one thing that happens
+// outside the mutex is the addition to an accumulator, bracketed by begin_accumulate() and
+// end_accumulate(); if the contribution becomes void between the two, clearing the accumulator, and
+// any reduction of it, waits for the second.
+//
+// Without an agent the job has this process as its only rank.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/model/job.h"
+#include "core/rank/rank_core.h"
+#include "live/os/descriptor.h"
+#include "live/worker/agent_link.h"
+#include "live/worker/bucket.h"
+#include "live/worker/poller.h"
+#include "live/worker/reducer.h"
+#include "live/worker/ring_writer.h"
+#include "live/worker/step_clock.h"
+#include "live/worker/transport.h"
+
+namespace paceline::worker {
+
+struct SessionOptions {
+  RankId self{SlotId(0), Incarnation(1)};
+  uint64_t token = 0;
+  uint32_t address = 0;        // to listen on, host byte order; 0: loopback
+  uint32_t micro_batches = 1;  // V, when there is no agent
+  uint64_t seed = 0;
+  ReduceMode reduce = ReduceMode::Exact;
+  bool is_joiner = false;
+  os::Descriptor agent_socket;  // not open: no agent
+  os::Descriptor ring;          // of an agent
+};
+
+class Session final : private PeerHandler {
+ public:
+  static Result<std::unique_ptr<Session>> open(SessionOptions options);
+
+  // Ends registration, and tells the agent that this rank waits to be a member.
+  // REQUIRES: at least one bucket; once.
+  Status start(std::vector<Bucket> buckets, uint64_t state_bytes, Instant now);
+
+  // --- The training thread ---
+  void begin_step(Instant now);
+  std::optional<MicroBatch> begin_micro_batch(Instant now);
+  // The micro-batch begun last still lacks a bucket.
+  bool is_in_micro_batch() const { return current_.has_value(); }
+  bool is_accumulated(BucketId bucket) const { return current_->is_done[bucket.value()]; }
+  // False: the micro-batch has become void, there is nothing to add. end_accumulate() in any case.
+  [[nodiscard]] bool begin_accumulate();
+  Bucket& bucket(BucketId id) { return buckets_[id.value()]; }
+  void end_accumulate(BucketId bucket, Instant now);
+  void enter_phase(RankPhase phase, Instant now);
+  void add_metric(std::string_view name, double value);
+  void send_done(uint64_t state_digest);
+  // Takes the thread that calls it as the training thread.
+  void watch_this_thread();
+
+  // --- The progress thread ---
+  Poller& poller() { return poller_; }  // wait() and wake() without the mutex
+  RingWriter& ring() { return ring_; }  // the bell without the mutex
+  Instant next_tick() const;
+  void handle(std::span<const Poller::Event> events, Instant now);
+  void tick(Instant now);
+
+  // --- Where it stands ---
+  bool is_started() const { return core_.has_value(); }
+  bool has_agent() const { return agent_.has_value(); }
+  const rank::RankCore& core() const { return *core_; }
+  size_t bucket_count() const { return buckets_.size(); }
+  bool is_agent_gone() const { return agent_ && agent_->is_gone(); }
+  bool is_released() const { return is_released_; }
+  // The scales of all buckets: state of the library itself that all ranks share.
+  std::vector<std::byte> own_state() const;
+  // Whether something has happened since the last call that a blocked call may wait for.
+  bool take_changed() { return std::exchange(has_changed_, false); }
+
+ private:
+  Session(SessionOptions options, Poller poller, RingWriter ring);
+
+  void start_alone();
+  void settle(Instant now);
+  void carry_out_all(Instant now);
+  void carry_out(const rank::StartReduction& effect);
+  void carry_out(const rank::SendVote& effect);
+  void carry_out(const rank::SendReport& effect);
+  void carry_out(const rank::Quiesce& effect);
+  void carry_out(const rank::CommitTurn& effect);
+  void carry_out(const rank::DropContributions& effect);
+  void carry_out(const rank::EnterEpoch& effect);
+  void carry_out(const rank::TagMismatch& effect);
+  void carry_out(const rank::Leave& effect);
+  void begin_round();
+  void clear_contributions();
+  void add_sample(const rank::CommitTurn& commit);
+  void tell_agent(const wire::RankRecord& record);
+  void take(const wire::AgentRecord& record);
+  bool is_acceptable(const ControlMessage& message) const;
+  void connect_to(MemberIndex index);
+  void publish();
+  int64_t run_queue_delay() const;
+
+  FrameVerdict take(RankId sender, const FrameHeader& header,
+                    std::span<const std::byte> payload) override;
+  FrameVerdict take_vote(RankId sender, const FrameHeader& header);
+  void connection_lost(RankId peer) override;
+  void silent(RankId peer) override;
+  void heard_again(RankId peer) override;
+  bool is_fellow(RankId peer) const;
+
+  struct Current {
+    MicroBatch micro_batch;
+    bool is_void = false;  // dropped by a decision: what is left of it is ignored
+    std::vector<bool> is_done;
+    size_t done_count = 0;
+  };
+
+  SessionOptions options_;
+  Poller poller_;
+  RingWriter ring_;
+  StepClock clock_;
+  std::optional<AgentLink> agent_;
+  std::unique_ptr<Transport> transport_;
+  std::vector<Bucket> buckets_;
+  std::optional<rank::RankCore> core_;
+  std::optional<Reducer> reducer_;
+  Epoch running_;  // whose EnterEpoch has been carried out; the core may be one ahead in between
+  Instant now_;    // of the call that is being carried out
+
+  std::optional<Current> current_;
+  bool is_accumulating_ = false;  // the training thread is in an accumulator
+  bool is_clear_due_ = false;     // and that accumulator has become void meanwhile
+  std::vector<BucketId> due_reductions_;
+
+  std::set<RankId> lost_told_;  // peers whose loss the agent knows of, in this epoch
+  std::optional<std::pair<Step, uint64_t>> complete_tag_;  // of the step, computed once
+  bool is_released_ = false;
+  bool has_changed_ = false;
+  bool has_moved_ = false;  // frames that were kept may be current now
+
+  Instant turn_begun_;
+  uint32_t begun_in_turn_ = 0;
+  Instant promised_since_;
+  Instant next_beat_;
+  os::Descriptor schedstat_;  // of the training thread
+  int64_t run_queue_delay_at_begin_ = 0;
+};
+
+}  // namespace paceline::worker
