@@ -94,10 +94,12 @@ void ControllerCore::State::on(const Tick&) {
     for (auto& [id, host] : roster_.hosts)
       host.last_heard = std::min(now_, host.last_heard + blind);
     for (LostConnection& lost : lost_connections_) lost.at = std::min(now_, lost.at + blind);
+    if (asked_at_) asked_at_ = std::min(now_, *asked_at_ + blind);
   }
   tick_at_.reset();
   judge_silence();
   judge_lost_connections();
+  judge_unanswered();
 }
 
 std::optional<Instant> ControllerCore::State::next_deadline() const {

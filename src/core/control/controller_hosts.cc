@@ -14,6 +14,9 @@ namespace {
 // A connection that two live ranks have lost is given this long to be explained by the death of
 // one.
 constexpr Duration kExplanationTime = Duration::milliseconds(60);
+// The library's own thread answers a Prepare whatever the program does: who has not answered after
+// this long, and is not about to be explained otherwise, does not run.
+constexpr Duration kAnswerLimit = Duration::milliseconds(500);
 
 }  // namespace
 
@@ -23,6 +26,7 @@ void ControllerCore::State::on(const HostConnected& event) {
   host.name = event.hello.host_name;
   host.address = event.hello.address;
   host.is_connected = true;
+  if (host.agent_instance != event.hello.agent_instance) host.present.clear();  // ended with it
   host.agent_instance = event.hello.agent_instance;
   heard(host);
   adopt(host, event.hello);
@@ -200,6 +204,32 @@ void ControllerCore::State::judge_lost_connections() {
   if (!is_unexplained) return;
   notice("a connection between live ranks was lost: forming a new epoch with the same members");
   membership_->reform({});
+}
+
+// A target that does not answer its Prepare holds up everybody. While a Prepare runs peers have
+// closed their connections, so they cannot miss anybody: the missing answer is the evidence.
+void ControllerCore::State::judge_unanswered() {
+  if (!membership_ || membership_->phase() != Membership::Phase::Preparing) {
+    asked_at_.reset();
+    return;
+  }
+  if (!asked_at_ || asked_epoch_ != membership_->preparing()) {
+    asked_at_ = now_;
+    asked_epoch_ = membership_->preparing();
+  }
+  if (now_ - *asked_at_ < std::max(kAnswerLimit, spec_.silence_limit)) return;
+  for (const RankId rank : membership_->unanswered()) {
+    Slot* slot = roster_.find(rank);
+    if (slot == nullptr || !slot->is_alive()) continue;
+    Host& host = roster_.hosts.at(slot->host);
+    if (!host.is_connected || now_ - host.last_heard >= spec_.silence_limit) {
+      if (host.state == HostState::Ready)
+        lose_host(host, "its agent is silent and its ranks do not answer a Prepare");
+      continue;
+    }
+    lose_hung_rank(*slot, HangClass::Stopped,
+                   str("it has not answered a Prepare for ", now_ - *asked_at_));
+  }
 }
 
 void ControllerCore::State::desire(HostId id) {

@@ -208,6 +208,17 @@ void ControllerCore::State::rank_is_dying(Slot& slot) {
   if (membership_) membership_->lost(slot.rank(), Loss::Ended);
 }
 
+// It runs no more, or never comes back: ended now, and started again once it is gone.
+void ControllerCore::State::lose_hung_rank(Slot& slot, HangClass hang_class, std::string evidence) {
+  Incident& incident = open_incident(IncidentKind::Hang, &slot);
+  incident.hang_class = hang_class;
+  incident.evidence = std::move(evidence);
+  slot.incident = incident.id;
+  publish(incident);
+  rank_is_dying(slot);
+  desire(slot.host);
+}
+
 void ControllerCore::State::rank_is_gone(Slot& slot, const RankEnded& event) {
   const bool was_done = slot.state == SlotState::Done;
   if (phase == JobPhase::Ending || phase == JobPhase::Finished || was_done) {

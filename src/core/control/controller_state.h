@@ -73,6 +73,7 @@ class ControllerCore::State {
   void note_trouble(const PeerTrouble& trouble);
   void judge_silence();
   void judge_lost_connections();
+  void judge_unanswered();
   bool is_missed_by_peers(HostId host) const;
   void lose_host(Host& host, std::string evidence);
   void readmit_if_clean(Host& host);
@@ -95,6 +96,7 @@ class ControllerCore::State {
   void on(HostId host, const AgentHello& event);
   void assign_process(Slot& slot, bool is_joiner);
   void rank_is_dying(Slot& slot);
+  void lose_hung_rank(Slot& slot, HangClass hang_class, std::string evidence);
   void rank_is_gone(Slot& slot, const RankEnded& event);
   void blame_micro_batch(const Slot& slot, const RankEnded& event);
   void give_up_or_restart(Slot& slot, const RankEnded& event);
@@ -163,6 +165,8 @@ class ControllerCore::State {
   };
   std::vector<LostConnection> lost_connections_;  // not yet explained by a death
   std::map<Step, std::map<RankId, uint64_t>> digests_;
+  std::optional<Instant> asked_at_;  // when the running Prepare was first seen to run
+  EpochNumber asked_epoch_;
 };
 
 }  // namespace paceline::control

@@ -217,11 +217,13 @@ void Membership::decide() {
     if (found != reports_.end() && is_at(found->second, target)) survivors.push_back(member);
   }
   CHECK(!survivors.empty(), "whoever has committed most is a member of the basis");
-  const bool all_voted =  // rule 16: in one epoch, since a vote is lost when its rank changes epoch
-      std::all_of(survivors.begin(), survivors.end(), [&](const Member& member) {
-        const PrepareReport& report = reports_.at(member.rank);
-        return report.committed == target && report.has_voted && report.epoch == basis().number;
-      });
+  // Rule 16. The epoch of the votes need not be the basis: a decision that some of its members
+  // never got may have committed the turn already, at members that are lost since.
+  const EpochNumber voted_in = reports_.at(survivors.front().rank).epoch;
+  const bool all_voted = std::all_of(survivors.begin(), survivors.end(), [&](const Member& member) {
+    const PrepareReport& report = reports_.at(member.rank);
+    return report.committed == target && report.has_voted && report.epoch == voted_in;
+  });
   if (all_voted) target = target.next();
 
   Epoch decision = make_epoch(survivors, target);

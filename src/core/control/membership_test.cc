@@ -292,6 +292,19 @@ TEST_P(MembershipDecisionTest, Reports_LeadToTheDecision) {
 
 INSTANTIATE_TEST_SUITE_P(Table, MembershipDecisionTest, ::testing::ValuesIn(kCases));
 
+// A bug once: rule 16 asked for votes in the basis. Epoch 2 rolled turn 3 forward; rank 2 committed
+// it and died; rank 1 never got the decision. Its vote, of epoch 1, still stands for that commit.
+TEST_F(MembershipTest, VotesOfAnEpochBelowTheBasis_CommitTheTurn) {
+  start({0, 1, 2});
+  lose(0);
+  report({.slot = 1, .committed = 3, .has_voted = true, .held = {1}});
+  report({.slot = 2, .committed = 3, .has_voted = true, .held = {2}});
+  ASSERT_EQ(membership_.base().target, Turn(4));
+  lose(2);
+  report({.slot = 1, .epoch = 1, .committed = 3, .has_voted = true, .held = {1}});
+  EXPECT_EQ(membership_.base().target, Turn(4));
+}
+
 // --- While it prepares (rules 10 to 13) --------------------------------------------------------
 
 TEST_F(MembershipTest, Prepare_AsksTheMembersOfEveryEpochThatMayBeInForce) {
