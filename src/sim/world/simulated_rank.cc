@@ -241,6 +241,7 @@ void SimulatedRank::reduce_if_complete(BucketId bucket) {
   if (parts.size() != core_.epoch().members.size()) return;
   uint64_t tag = 0;
   for (const auto& [member, part] : parts) tag += part;
+  sums_[bucket] = tag;
   core_.sum_reduced(bucket, tag, false);
 }
 
@@ -270,11 +271,12 @@ void SimulatedRank::carry_out(const rank::SendReport& effect) {
 void SimulatedRank::carry_out(const rank::Quiesce&) { contributions_.clear(); }
 
 void SimulatedRank::carry_out(const rank::CommitTurn& effect) {
-  uint64_t tag = 0;
-  for (const auto& [member, part] : contributions_[BucketId(0)]) tag += part;
-  const bool holds_all =
-      tag == complete_tag(world_.model().seed, effect.step, world_.model().micro_batches);
+  const uint64_t complete =
+      complete_tag(world_.model().seed, effect.step, world_.model().micro_batches);
+  bool holds_all = sums_.size() == world_.model().buckets;
+  for (const auto& [bucket, tag] : sums_) holds_all &= tag == complete;
   world_.safety().committed(id_, effect.turn, sums_epoch_, holds_all);
+  sums_.clear();
   contributions_.clear();
   const Instant now = world_.queue().now();
   RankSample sample;
@@ -296,6 +298,7 @@ void SimulatedRank::carry_out(const rank::DropContributions&) {}
 
 void SimulatedRank::carry_out(const rank::EnterEpoch& effect) {
   sums_epoch_ = effect.number;
+  sums_.clear();
   contributions_.clear();
   const rank::Position& position = core_.position();
   world_.from_rank(*this, RankEntered{.rank = id_,

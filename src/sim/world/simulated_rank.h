@@ -104,7 +104,8 @@ class SimulatedRank {
   std::deque<std::function<void()>> frozen_actions_;
   std::map<RankId, std::deque<PeerMessage>> inbox_;
   std::map<BucketId, std::map<MemberIndex, uint64_t>> contributions_;
-  EpochNumber sums_epoch_;  // the epoch in which contributions_ are reduced
+  std::map<BucketId, uint64_t> sums_;  // tags of complete sums; they survive a Prepare
+  EpochNumber sums_epoch_;             // the epoch in which all of these are reduced
   std::optional<Heal> heal_;
   RankId donor_;
   std::vector<RankSample> samples_;

@@ -88,6 +88,7 @@ void World::deliver(const control::SendHost& send) {
 }
 
 void World::observe(const JobEvent& event) {
+  if (observer_) observer_(queue_.now(), event);
   if (const auto* incident = std::get_if<IncidentChanged>(&event))
     incidents_[incident->incident.id] = incident->incident;
   if (const auto* ended = std::get_if<JobEnded>(&event)) ended_ = *ended;
@@ -295,6 +296,21 @@ Outcome World::run(Duration limit) {
   if (controller_) digest.add(controller_->digest());
   outcome.digest = digest.value();
   return outcome;
+}
+
+std::string World::describe() const {
+  std::string text;
+  for (const auto& [id, rank] : ranks_) {
+    if (!rank->is_alive()) continue;
+    const rank::RankCore& core = rank->core();
+    text += str(id, " on host", rank->host().value() - 1, rank->is_frozen() ? " frozen" : "",
+                " phase ", static_cast<int>(core.phase()), " epoch ", core.epoch().number,
+                " promised ", core.promised(), core.is_promised() ? " (waits)" : "", " committed ",
+                core.position().committed, " held ", core.held_count(),
+                core.has_voted() ? " voted" : "", core.has_work() ? " has work" : "", " loop ",
+                static_cast<int>(rank->view().phase), "\n");
+  }
+  return text;
 }
 
 bool World::controller_is_finished() const { return controller_ && controller_->is_finished(); }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,6 +52,13 @@ class World {
   void kill_controller();  // restarted from its journal
   void lose_connection(SlotId a, SlotId b);
   void stop_job();
+
+  // Tells `observer` of every event that a watcher of the job would see.
+  void set_observer(std::function<void(Instant, const JobEvent&)> observer) {
+    observer_ = std::move(observer);
+  }
+  // Where every process stands, a line each.
+  std::string describe() const;
 
   // Runs until the job has ended, a property is violated, or virtual time passes `limit`.
   Outcome run(Duration limit);
@@ -100,6 +108,7 @@ class World {
   std::map<uint32_t, Incident> incidents_;
   std::optional<JobEnded> ended_;
   Goodput goodput_;
+  std::function<void(Instant, const JobEvent&)> observer_;
   std::set<std::pair<RankId, RankId>>
       broken_;  // connections that lose what is sent, lower rank first
   int64_t next_process_id_ = 1000;
