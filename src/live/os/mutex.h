@@ -16,12 +16,18 @@
 
 #define CAPABILITY(x) PACELINE_THREAD_ANNOTATION(capability(x))
 #define SCOPED_CAPABILITY PACELINE_THREAD_ANNOTATION(scoped_lockable)
-#define GUARDED_BY(x) PACELINE_THREAD_ANNOTATION(guarded_by(x))
 #define REQUIRES(...) PACELINE_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define EXCLUDES(...) PACELINE_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define ACQUIRE(...) PACELINE_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define RELEASE(...) PACELINE_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
+
+// Abseil, which comes with gRPC, defines these two alike.
+#ifndef GUARDED_BY
+#define GUARDED_BY(x) PACELINE_THREAD_ANNOTATION(guarded_by(x))
+#endif
+#ifndef NO_THREAD_SAFETY_ANALYSIS
 #define NO_THREAD_SAFETY_ANALYSIS PACELINE_THREAD_ANNOTATION(no_thread_safety_analysis)
+#endif
 
 namespace paceline::os {
 

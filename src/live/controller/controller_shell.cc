@@ -1,0 +1,239 @@
+#include "live/controller/controller_shell.h"
+
+#include <cstdio>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/str.h"
+#include "live/os/clock.h"
+
+namespace paceline::controller {
+namespace {
+
+constexpr const char* kCoreTimer = "controller.core";
+constexpr const char* kEndTimer = "controller.end";
+// For agents to take their Shutdown, then for watchers to read the end.
+constexpr Duration kLingerLimit = Duration::seconds(2);
+constexpr Duration kCloseLimit = Duration::seconds(1);
+
+}  // namespace
+
+ControllerShell::ControllerShell(os::Loop& loop, std::unique_ptr<store::Journal> journal,
+                                 std::unique_ptr<StateMachine> machine)
+    : loop_(loop), journal_(std::move(journal)), machine_(std::move(machine)) {}
+
+ControllerShell::~ControllerShell() {
+  loop_.disarm(kCoreTimer);
+  loop_.disarm(kEndTimer);
+}
+
+Result<std::unique_ptr<ControllerShell>> ControllerShell::open(
+    os::Loop& loop, const std::string& journal_path, std::unique_ptr<StateMachine> machine) {
+  TRY_ASSIGN(std::unique_ptr<store::Journal> journal, store::Journal::open(journal_path));
+  std::unique_ptr<ControllerShell> shell(
+      new ControllerShell(loop, std::move(journal), std::move(machine)));
+  TRY(shell->restore());
+  return shell;
+}
+
+Status ControllerShell::restore() {
+  TRY_ASSIGN(const std::vector<control::JournalRecord> records, journal_->load());
+  if (records.empty()) return {};
+  for (const control::JournalRecord& record : records) {
+    note_restored(record);
+    machine_->restore(record);
+  }
+  step(control::Restarted{});
+  return outcome_;
+}
+
+void ControllerShell::note_restored(const control::JournalRecord& record) {
+  if (const auto* submitted = std::get_if<control::JobSubmitted>(&record)) {
+    job_ = submitted->spec;
+  } else if (const auto* named = std::get_if<control::HostNamed>(&record)) {
+    hosts_.emplace(named->name, named->host);
+  } else if (const auto* finished = std::get_if<control::JobFinished>(&record)) {
+    // The machine told it once, in its earlier life; who did not hear it asks again now.
+    board_.note(JobEnded{.verdict = finished->verdict,
+                         .exit_code = finished->exit_code,
+                         .reason = "ended before the controller was restarted",
+                         .state_digest = 0,
+                         .step = Step()});
+  }
+}
+
+Result<std::string> ControllerShell::listen(const rpc::RpcAddress& address) {
+  TRY_ASSIGN(server_, rpc::ControllerServer::listen(loop_, address, *this));
+  return server_->address();
+}
+
+// --- The one way of every event
+
+void ControllerShell::step(const control::Event& event) {
+  if (has_ended_) return;
+  machine_->step(os::now(), event);
+  carry_out();
+}
+
+void ControllerShell::carry_out() {
+  const control::Effects effects = machine_->take_effects();
+  const Status appended = journal_->append(effects.journal);
+  if (!appended) return end(appended);
+  for (const control::SendHost& send : effects.sends) {
+    const auto stream = stream_of_host_.find(send.host);
+    // The machine sends what is desired again when the host connects.
+    if (stream != stream_of_host_.end()) server_->send(stream->second, send.command);
+  }
+  for (const JobEvent& event : effects.watch) tell_watchers(event);
+  arm_timer();
+  end_when_quiet();
+}
+
+void ControllerShell::tell_watchers(const JobEvent& event) {
+  board_.note(event);
+  for (const rpc::StreamId watcher : watchers_) server_->send(watcher, event);
+}
+
+void ControllerShell::arm_timer() {
+  const std::optional<Instant> deadline = machine_->next_deadline();
+  if (!deadline) return loop_.disarm(kCoreTimer);
+  loop_.arm(kCoreTimer, *deadline, [this] { step(control::Tick{}); });
+}
+
+// --- Agents
+
+void ControllerShell::agent_opened(rpc::StreamId stream) { agents_.insert(stream); }
+
+void ControllerShell::agent_said(rpc::StreamId stream, HostEvent event) {
+  if (!agents_.contains(stream)) return;
+  const auto* const hello = std::get_if<AgentHello>(&event);
+  const auto known = host_of_stream_.find(stream);
+  if ((hello != nullptr) == (known != host_of_stream_.end())) {
+    // A second hello, or something else before the first.
+    server_->close(stream);
+    return agent_closed(stream);
+  }
+  if (hello != nullptr) return host_connected(stream, *hello);
+  step(control::HostSaid{.host = known->second, .event = std::move(event)});
+}
+
+void ControllerShell::host_connected(rpc::StreamId stream, const AgentHello& hello) {
+  const std::optional<HostId> host = host_of(hello.host_name);
+  if (!host) return;
+  const auto earlier = stream_of_host_.find(*host);
+  if (earlier != stream_of_host_.end()) {
+    // The agent has connected again before the loss of its old stream was seen.
+    const rpc::StreamId old = earlier->second;
+    server_->close(old);
+    agent_closed(old);
+  }
+  has_had_agents_ = true;
+  stream_of_host_.insert_or_assign(*host, stream);
+  host_of_stream_.emplace(stream, *host);
+  step(control::HostConnected{.host = *host, .hello = hello});
+}
+
+std::optional<HostId> ControllerShell::host_of(const std::string& name) {
+  const auto found = hosts_.find(name);
+  if (found != hosts_.end()) return found->second;
+  const HostId host(static_cast<uint32_t>(hosts_.size()));
+  const std::vector<control::JournalRecord> records = {
+      control::HostNamed{.host = host, .name = name}};
+  const Status appended = journal_->append(records);
+  if (!appended) {
+    end(appended);
+    return std::nullopt;
+  }
+  hosts_.emplace(name, host);
+  return host;
+}
+
+void ControllerShell::agent_closed(rpc::StreamId stream) {
+  if (agents_.erase(stream) == 0) return;
+  const auto found = host_of_stream_.find(stream);
+  if (found != host_of_stream_.end()) {
+    const HostId host = found->second;
+    host_of_stream_.erase(found);
+    stream_of_host_.erase(host);
+    step(control::HostDisconnected{.host = host});
+  }
+  end_when_quiet();
+}
+
+// --- Watchers and commands
+
+void ControllerShell::watcher_opened(rpc::StreamId stream) {
+  watchers_.insert(stream);
+  for (const JobEvent& event : board_.what_is()) server_->send(stream, event);
+  if (is_closing_) server_->close(stream);
+}
+
+void ControllerShell::watcher_closed(rpc::StreamId stream) {
+  watchers_.erase(stream);
+  if (is_closing_ && watchers_.empty()) end({});
+}
+
+Status ControllerShell::submit(JobSpec spec) {
+  if (spec.program.arguments.empty() || spec.hosts_min == 0 || spec.ranks() == 0)
+    return Failure{ErrorCode::InvalidArgument, "a job needs a program, a host and a rank"};
+  // As the journal has it, so that the same request is known again after a restart.
+  if (spec.micro_batches == 0) spec.micro_batches = spec.ranks();
+  if (job_.has_value()) {
+    if (*job_ == spec) return {};
+    return Failure{ErrorCode::Refused, str("this controller already has job ", job_->name)};
+  }
+  job_ = spec;
+  step(control::Submit{.spec = std::move(spec)});
+  return outcome_;
+}
+
+Status ControllerShell::stop(bool is_immediate) {
+  has_stop_request_ = true;
+  if (!job_.has_value()) {
+    close_watchers();
+  } else {
+    step(control::StopRequested{.is_immediate = is_immediate});
+  }
+  return outcome_;
+}
+
+Status ControllerShell::set_recovery(RecoveryMode mode, std::string scope) {
+  step(control::RecoveryModeSet{.mode = mode, .scope = std::move(scope)});
+  return outcome_;
+}
+
+// --- The end
+
+void ControllerShell::request_stop() {
+  const Status stopped = stop(has_stop_request_);
+  if (!stopped) std::fprintf(stderr, "controller: %s\n", stopped.error().message.c_str());
+}
+
+void ControllerShell::end_when_quiet() {
+  if (has_ended_ || !machine_->is_finished()) return;
+  // A controller that was restarted after the end of its job waits for those who have not heard.
+  const bool is_quiet = has_had_agents_ && agents_.empty();
+  if (is_quiet || is_closing_) return close_watchers();
+  if (!is_lingering_) loop_.arm(kEndTimer, os::now() + kLingerLimit, [this] { close_watchers(); });
+  is_lingering_ = true;
+}
+
+void ControllerShell::close_watchers() {
+  if (!is_closing_) loop_.arm(kEndTimer, os::now() + kCloseLimit, [this] { end({}); });
+  is_closing_ = true;
+  for (const rpc::StreamId watcher : watchers_) server_->close(watcher);
+  if (watchers_.empty()) end({});
+}
+
+void ControllerShell::end(Status outcome) {
+  if (has_ended_) return;
+  has_ended_ = true;
+  outcome_ = std::move(outcome);
+  if (!outcome_) std::fprintf(stderr, "controller: %s\n", outcome_.error().message.c_str());
+  loop_.disarm(kCoreTimer);
+  loop_.disarm(kEndTimer);
+  loop_.stop();
+}
+
+}  // namespace paceline::controller

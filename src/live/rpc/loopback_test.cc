@@ -1,0 +1,316 @@
+// Goal: agents, watchers and commands reach a controller over real gRPC, and a peer that is frozen,
+// rude or a stranger holds nobody up. Method: server and agent share the test's loop; blocking
+// client calls have a thread of their own; every wait has a condition and a deadline.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "live/os/clock.h"
+#include "live/os/loop.h"
+#include "live/rpc/agent_stream.h"
+#include "live/rpc/channel.h"
+#include "live/rpc/controller_client.h"
+#include "live/rpc/controller_server.h"
+#include "live/rpc/convert.h"
+#include "paceline.grpc.pb.h"
+
+namespace paceline::rpc {
+namespace {
+
+constexpr Duration kLimit = Duration::seconds(20);
+
+// Remembers what it is told.
+class RecordingHandler final : public ControllerHandler {
+ public:
+  void agent_opened(StreamId stream) override { opened.push_back(stream); }
+  void agent_said(StreamId, HostEvent event) override { said.push_back(std::move(event)); }
+  void agent_closed(StreamId stream) override { closed.push_back(stream); }
+  void watcher_opened(StreamId stream) override { watchers.push_back(stream); }
+  void watcher_closed(StreamId) override { ++watchers_closed; }
+  Status submit(JobSpec spec) override {
+    specs.push_back(std::move(spec));
+    if (specs.size() == 1) return {};
+    return Failure{ErrorCode::Refused, "there is a job"};
+  }
+  Status stop(bool is_immediate) override {
+    stops.push_back(is_immediate);
+    return {};
+  }
+  Status set_recovery(RecoveryMode mode, std::string scope) override {
+    modes.emplace_back(mode, std::move(scope));
+    return {};
+  }
+
+  std::vector<StreamId> opened, closed, watchers;
+  std::vector<HostEvent> said;
+  std::vector<JobSpec> specs;
+  std::vector<bool> stops;
+  std::vector<std::pair<RecoveryMode, std::string>> modes;
+  int watchers_closed = 0;
+};
+
+class Loopback : public ::testing::Test {
+ protected:
+  void listen(const std::string& address = random_local_address()) {
+    Result<std::unique_ptr<ControllerServer>> made =
+        ControllerServer::listen(loop_, {.address = address, .token = "right"}, handler_);
+    ASSERT_TRUE(made.has_value()) << made.error().message;
+    server_ = std::move(made).value();
+    controller_ = {.address = server_->address(), .token = "right"};
+  }
+
+  template <class Condition>
+  [[nodiscard]] bool run_until(Condition condition) {
+    const Instant deadline = os::now() + kLimit;
+    while (!condition()) {
+      if (os::now() > deadline) return false;
+      loop_.run_once(Duration::milliseconds(10));
+    }
+    return true;
+  }
+
+  // Runs blocking code on a thread while the loop turns.
+  template <class Function>
+  void run_beside(Function function) {
+    std::atomic<bool> is_done = false;
+    std::thread thread([&] {
+      function();
+      is_done = true;
+    });
+    EXPECT_TRUE(run_until([&] { return is_done.load(); }));
+    thread.join();
+  }
+
+  std::unique_ptr<AgentStream> connect_agent() {
+    return std::make_unique<AgentStream>(
+        loop_, controller_,
+        AgentStream::Callbacks{
+            .on_connected =
+                [this] {
+                  ++connected_;
+                  EXPECT_TRUE(agent_->send(hello()));
+                },
+            .on_command = [this](HostCommand command) { commands_.push_back(std::move(command)); },
+            .on_disconnected = [this](const std::string&) { ++disconnected_; }});
+  }
+  static HostEvent hello() {
+    return AgentHello{.host_name = "host0", .agent_instance = 7, .address = 1, .ranks = {}};
+  }
+
+  os::Loop loop_;
+  RecordingHandler handler_;
+  RpcAddress controller_;
+  std::unique_ptr<ControllerServer> server_;
+  std::unique_ptr<AgentStream> agent_;
+  std::vector<HostCommand> commands_;
+  int connected_ = 0;
+  int disconnected_ = 0;
+};
+
+TEST_F(Loopback, Agent_SaysHelloAndTakesCommandsInOrder) {
+  listen();
+  agent_ = connect_agent();
+  ASSERT_TRUE(run_until([&] { return handler_.said.size() == 1; }));
+  EXPECT_EQ(handler_.said[0], hello());
+  for (uint32_t i = 0; i < 200; ++i)
+    server_->send(handler_.opened[0],
+                  HostCommand(Desired{.sequence = i, .program = {}, .ranks = {}}));
+  ASSERT_TRUE(run_until([&] { return commands_.size() == 200; }));
+  for (uint32_t i = 0; i < 200; ++i) EXPECT_EQ(std::get<Desired>(commands_[i]).sequence, i);
+}
+
+TEST_F(Loopback, AgentSaysMuch_AllArrivesInOrder) {
+  listen();
+  agent_ = connect_agent();
+  ASSERT_TRUE(run_until([&] { return handler_.said.size() == 1; }));
+  for (uint64_t i = 0; i < 5000; ++i)
+    ASSERT_TRUE(agent_->send(TagTrouble{.reporter = {}, .turn = Turn(i)}));
+  ASSERT_TRUE(run_until([&] { return handler_.said.size() == 5001; }));
+  for (uint64_t i = 0; i < 5000; ++i)
+    EXPECT_EQ(std::get<TagTrouble>(handler_.said[i + 1]).turn, Turn(i));
+  EXPECT_TRUE(run_until([&] { return agent_->is_drained(); }));
+}
+
+TEST_F(Loopback, ControllerRestarted_AgentConnectsAgainWithHello) {
+  listen();
+  agent_ = connect_agent();
+  ASSERT_TRUE(run_until([&] { return handler_.said.size() == 1; }));
+  server_.reset();
+  ASSERT_TRUE(run_until([&] { return disconnected_ == 1; }));
+  EXPECT_FALSE(agent_->send(hello()));
+  listen(controller_.address);
+  ASSERT_TRUE(run_until([&] { return handler_.said.size() == 2; }));
+  EXPECT_EQ(connected_, 2);
+  EXPECT_EQ(handler_.said[1], hello());
+}
+
+TEST_F(Loopback, StreamClosedByController_AgentConnectsAgain) {
+  listen();
+  agent_ = connect_agent();
+  ASSERT_TRUE(run_until([&] { return handler_.said.size() == 1; }));
+  server_->close(handler_.opened[0]);
+  ASSERT_TRUE(run_until([&] { return handler_.said.size() == 2; }));
+  EXPECT_EQ(handler_.closed, std::vector<StreamId>{handler_.opened[0]});
+}
+
+TEST_F(Loopback, AgentGone_HandlerHearsOfIt) {
+  listen();
+  agent_ = connect_agent();
+  ASSERT_TRUE(run_until([&] { return handler_.said.size() == 1; }));
+  agent_.reset();
+  EXPECT_TRUE(run_until([&] { return handler_.closed.size() == 1; }));
+}
+
+TEST_F(Loopback, WrongToken_NeitherAgentNorClientGetsIn) {
+  listen();
+  controller_.token = "wrong";
+  agent_ = connect_agent();
+  run_beside([&] {
+    const auto client = ControllerClient::connect(controller_, kLimit);
+    ASSERT_FALSE(client.has_value());
+    EXPECT_EQ(client.error().code, ErrorCode::Refused);
+    EXPECT_EQ(client.error().message.find("right"), std::string::npos);
+  });
+  EXPECT_TRUE(handler_.opened.empty());
+  EXPECT_EQ(connected_, 0);
+}
+
+TEST_F(Loopback, Commands_AnsweredWithTheHandlersResult) {
+  listen("127.0.0.1:0");
+  run_beside([&] {
+    const auto client = ControllerClient::connect(controller_, kLimit);
+    ASSERT_TRUE(client.has_value()) << client.error().message;
+    const JobSpec spec{.name = "job", .program = {}, .checkpoint_directory = {}};
+    EXPECT_TRUE((*client)->submit(spec).has_value());
+    const Status second = (*client)->submit(spec);
+    ASSERT_FALSE(second.has_value());
+    EXPECT_EQ(second.error().code, ErrorCode::Refused);
+    EXPECT_TRUE((*client)->stop(true).has_value());
+    EXPECT_TRUE((*client)->set_recovery(RecoveryMode::Observe, "straggler").has_value());
+  });
+  EXPECT_EQ(handler_.specs.size(), 2u);
+  EXPECT_EQ(handler_.stops, std::vector<bool>{true});
+  ASSERT_EQ(handler_.modes.size(), 1u);
+  EXPECT_EQ(handler_.modes[0].second, "straggler");
+}
+
+TEST_F(Loopback, NobodyListens_ConnectTimesOut) {
+  const auto client = ControllerClient::connect({.address = random_local_address(), .token = ""},
+                                                Duration::milliseconds(50));
+  ASSERT_FALSE(client.has_value());
+  EXPECT_EQ(client.error().code, ErrorCode::Timeout);
+}
+
+TEST_F(Loopback, Watcher_SurvivesARestartAndEndsWithTheJob) {
+  listen();
+  std::vector<JobEvent> events;  // the watching thread's until it is joined
+  std::atomic<size_t> event_count = 0;
+  std::atomic<bool> is_done = false;
+  std::thread watching([&] {
+    const auto client = ControllerClient::connect(controller_, kLimit);
+    ASSERT_TRUE(client.has_value());
+    EXPECT_TRUE((*client)
+                    ->watch({},
+                            [&](const JobEvent& event) {
+                              events.push_back(event);
+                              ++event_count;
+                            })
+                    .has_value());
+    is_done = true;
+  });
+  EXPECT_TRUE(run_until([&] { return handler_.watchers.size() == 1; }));
+  server_->send(handler_.watchers[0], JobEvent(Notice{.text = "first life"}));
+  EXPECT_TRUE(run_until([&] { return event_count == 1; }));
+  server_.reset();
+  listen(controller_.address);
+  EXPECT_TRUE(run_until([&] { return handler_.watchers.size() == 2; }));
+  server_->send(handler_.watchers[1], JobEvent(JobEnded{.reason = "done"}));
+  server_->close(handler_.watchers[1]);
+  EXPECT_TRUE(run_until([&] { return is_done.load(); }));
+  watching.join();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0], JobEvent(Notice{.text = "first life"}));
+  EXPECT_EQ(std::get<JobEnded>(events[1]).reason, "done");
+}
+
+TEST_F(Loopback, WatchCancelled_Returns) {
+  listen();
+  run_beside([&] {
+    const auto client = ControllerClient::connect(controller_, kLimit);
+    ASSERT_TRUE(client.has_value());
+    std::thread watching(
+        [&] { EXPECT_TRUE((*client)->watch({}, [](const JobEvent&) {}).has_value()); });
+    (*client)->cancel_watch();
+    watching.join();
+  });
+}
+
+// A bare stub that opens the agent's stream and then behaves as a test wants.
+class BareAgent {
+ public:
+  explicit BareAgent(const RpcAddress& controller)
+      : stub_(proto::Controller::NewStub(open_channel(controller.address))) {
+    add_token(context_, controller.token);
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context_.set_wait_for_ready(true);
+    stream_ = stub_->Agent(&context_);
+  }
+  ~BareAgent() { context_.TryCancel(); }
+
+  void write(const proto::AgentMessage& message) { stream_->Write(message); }
+
+ private:
+  std::unique_ptr<proto::Controller::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<proto::AgentMessage, proto::AgentCommand>> stream_;
+};
+
+TEST_F(Loopback, FrozenAgent_IsClosedAndNeverBlocksTheLoop) {
+  listen();
+  const BareAgent frozen(controller_);  // never reads
+  ASSERT_TRUE(run_until([&] { return handler_.opened.size() == 1; }));
+  const HostCommand large = Desired{.sequence = 1,
+                                    .program = {.arguments = {std::string(1 << 20, 'x')},
+                                                .environment = {},
+                                                .working_directory = {}},
+                                    .ranks = {}};
+  Duration longest;
+  for (int i = 0; i < 80; ++i) {
+    const Instant begun = os::now();
+    server_->send(handler_.opened[0], large);
+    longest = std::max(longest, os::now() - begun);
+  }
+  EXPECT_TRUE(run_until([&] { return handler_.closed.size() == 1; }));
+  EXPECT_LT(longest, Duration::seconds(1));
+}
+
+TEST_F(Loopback, AgentSendsNonsense_IsClosed) {
+  listen();
+  BareAgent rude(controller_);
+  ASSERT_TRUE(run_until([&] { return handler_.opened.size() == 1; }));
+  rude.write(proto::AgentMessage());  // no event
+  EXPECT_TRUE(run_until([&] { return handler_.closed.size() == 1; }));
+  EXPECT_TRUE(handler_.said.empty());
+}
+
+TEST_F(Loopback, ServerEndsWithOpenStreamsAndCalls_AllAreEnded) {
+  listen();
+  const BareAgent bare(controller_);
+  agent_ = connect_agent();
+  ASSERT_TRUE(run_until([&] { return handler_.opened.size() == 2; }));
+  std::thread calling([&] {
+    // Not answered by this loop any more: ended by the server, or by the call's own limit.
+    static_cast<void>(ControllerClient::connect(controller_, Duration::seconds(2)));
+  });
+  const Instant begun = os::now();
+  server_.reset();
+  EXPECT_LT(os::now() - begun, Duration::seconds(5));
+  calling.join();
+}
+
+}  // namespace
+}  // namespace paceline::rpc

@@ -1,0 +1,141 @@
+#include "live/store/journal_codec.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "live/rpc/convert_parts.h"
+#include "live/wire/rank_record.h"
+
+namespace paceline::store {
+namespace {
+
+using rpc::read;
+using rpc::Reader;
+using rpc::write;
+
+std::string epoch_bytes(const Epoch& epoch) {
+  const std::vector<std::byte> bytes = wire::encode_epoch(epoch);
+  std::string text(bytes.size(), '\0');
+  std::transform(bytes.begin(), bytes.end(), text.begin(),
+                 [](std::byte b) { return static_cast<char>(b); });
+  return text;
+}
+
+Epoch read_epoch(const std::string& bytes, Reader& reader) {
+  Result<Epoch> epoch = wire::decode_epoch(std::as_bytes(std::span(bytes)));
+  reader.require(epoch.has_value(), "an epoch is malformed");
+  return epoch.has_value() ? std::move(epoch).value() : Epoch();
+}
+
+struct Writer {
+  proto::JournalRecord& out;
+
+  void operator()(const control::JobSubmitted& submitted) const {
+    write(submitted.spec, *out.mutable_job_submitted());
+  }
+  void operator()(const control::HostNamed& named) const {
+    proto::HostNamed& message = *out.mutable_host_named();
+    message.set_host(named.host.value());
+    message.set_name(named.name);
+  }
+  void operator()(const control::SlotAssigned& assigned) const {
+    proto::SlotAssigned& message = *out.mutable_slot_assigned();
+    write(assigned.rank, *message.mutable_rank());
+    message.set_host(assigned.host.value());
+    message.set_is_joiner(assigned.is_joiner);
+    message.set_is_spare(assigned.is_spare);
+  }
+  void operator()(const MembershipRecord& record) const { std::visit(*this, record); }
+  void operator()(const PrepareStarted& started) const {
+    out.set_prepare_started(started.number.value());
+  }
+  void operator()(const EpochAnnounced& announced) const {
+    out.set_epoch_announced(epoch_bytes(announced.epoch));
+  }
+  void operator()(const EpochDecided& decided) const {
+    out.set_epoch_decided(epoch_bytes(decided.epoch));
+  }
+  void operator()(const EpochSettled& settled) const {
+    out.set_epoch_settled(settled.number.value());
+  }
+  void operator()(const control::MicroBatchBlamed& blamed) const {
+    proto::MicroBatchBlamed& message = *out.mutable_micro_batch_blamed();
+    message.set_step(blamed.step.value());
+    message.set_micro_batch(blamed.micro_batch.value());
+    write(blamed.rank, *message.mutable_rank());
+  }
+  void operator()(const control::IncidentOpened& opened) const {
+    proto::IncidentOpened& message = *out.mutable_incident_opened();
+    message.set_id(opened.id);
+    message.set_kind(static_cast<uint32_t>(opened.kind));
+  }
+  void operator()(const control::JobFinished& finished) const {
+    proto::JobFinished& message = *out.mutable_job_finished();
+    message.set_verdict(static_cast<uint32_t>(finished.verdict));
+    message.set_exit_code(finished.exit_code);
+  }
+};
+
+control::JournalRecord read_record(const proto::JournalRecord& message, Reader& reader) {
+  switch (message.kind_case()) {
+    case proto::JournalRecord::kJobSubmitted:
+      return control::JobSubmitted{.spec = read(message.job_submitted(), reader)};
+    case proto::JournalRecord::kHostNamed:
+      return control::HostNamed{.host = HostId(message.host_named().host()),
+                                .name = reader.text(message.host_named().name())};
+    case proto::JournalRecord::kSlotAssigned:
+      return control::SlotAssigned{.rank = read(message.slot_assigned().rank(), reader),
+                                   .host = HostId(message.slot_assigned().host()),
+                                   .is_joiner = message.slot_assigned().is_joiner(),
+                                   .is_spare = message.slot_assigned().is_spare()};
+    case proto::JournalRecord::kPrepareStarted:
+      return PrepareStarted{.number = EpochNumber(message.prepare_started())};
+    case proto::JournalRecord::kEpochAnnounced:
+      return EpochAnnounced{.epoch = read_epoch(message.epoch_announced(), reader)};
+    case proto::JournalRecord::kEpochDecided:
+      return EpochDecided{.epoch = read_epoch(message.epoch_decided(), reader)};
+    case proto::JournalRecord::kEpochSettled:
+      return EpochSettled{.number = EpochNumber(message.epoch_settled())};
+    case proto::JournalRecord::kMicroBatchBlamed:
+      return control::MicroBatchBlamed{
+          .step = Step(message.micro_batch_blamed().step()),
+          .micro_batch = reader.micro_batch(message.micro_batch_blamed().micro_batch()),
+          .rank = read(message.micro_batch_blamed().rank(), reader)};
+    case proto::JournalRecord::kIncidentOpened:
+      return control::IncidentOpened{
+          .id = message.incident_opened().id(),
+          .kind = reader.enumeration(message.incident_opened().kind(), IncidentKind::Unknown)};
+    case proto::JournalRecord::kJobFinished:
+      return control::JobFinished{
+          .verdict = reader.enumeration(message.job_finished().verdict(), Verdict::Stopped),
+          .exit_code = message.job_finished().exit_code()};
+    case proto::JournalRecord::KIND_NOT_SET:
+      break;
+  }
+  reader.require(false, "a record has no kind");
+  return {};
+}
+
+}  // namespace
+
+std::string encode_record(const control::JournalRecord& record) {
+  proto::JournalRecord message;
+  std::visit(Writer{message}, record);
+  return message.SerializeAsString();
+}
+
+Result<control::JournalRecord> decode_record(const std::string& bytes) {
+  proto::JournalRecord message;
+  if (!message.ParseFromString(bytes))
+    return Failure{ErrorCode::Corrupt, "a journal record cannot be parsed"};
+  Reader reader;
+  control::JournalRecord record = read_record(message, reader);
+  if (!reader.is_good()) return reader.error();
+  return record;
+}
+
+}  // namespace paceline::store
