@@ -122,7 +122,9 @@ void AgentCore::start_missing(const Desired& desired) {
     }
     newest = wanted.rank.incarnation;
     ranks_.emplace(wanted.rank, SupervisedRank(wanted));
-    effects_.emplace_back(Spawn{wanted, desired.program});
+    effects_.emplace_back(Spawn{.rank = wanted,
+                                .program = desired.program,
+                                .local_world_size = static_cast<uint32_t>(desired.ranks.size())});
   }
 }
 
@@ -183,8 +185,7 @@ void AgentCore::on(const RingsRead& event) {
       last_sign_ = std::max(last_sign_, now_);
   }
   for (const auto& sample : event.samples) push_bounded(samples_, sample, kMaxWaitingSamples);
-  for (const RankMetric& metric : event.metrics)
-    push_bounded(metrics_, metric, kMaxWaitingMetrics);
+  for (const RankMetric& metric : event.metrics) push_bounded(metrics_, metric, kMaxWaitingMetrics);
   if (!is_stream_up_) return;
   send(Window{.at = now_,
               .blind = event.blind,
@@ -197,7 +198,7 @@ void AgentCore::on(const ParentGone&) { end_everything("the process that it serv
 
 void AgentCore::on(const Tick&) {
   if (is_ending()) {
-    if (now_ >= *ending_limit_) exit(ending_reason_ + "; a process could not be ended");
+    if (now_ >= *ending_limit_) exit(str(ending_reason_, "; a process could not be ended"));
     return;
   }
   if (!is_stream_up_ && now_ >= orphan_deadline())
@@ -249,9 +250,10 @@ void AgentCore::send(HostEvent event) {
 
 void AgentCore::send_waiting_lines() {
   if (lines_dropped_ > 0)
-    send(OutputLine{.rank = lines_.front().rank,
-                    .is_stderr = true,
-                    .text = str("(", lines_dropped_, " lines dropped: no controller to take them)")});
+    send(OutputLine{
+        .rank = lines_.front().rank,
+        .is_stderr = true,
+        .text = str("(", lines_dropped_, " lines dropped: no controller to take them)")});
   lines_dropped_ = 0;
   for (OutputLine& line : lines_) send(std::move(line));
   lines_.clear();

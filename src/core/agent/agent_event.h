@@ -70,8 +70,9 @@ struct RingsRead {
 struct ParentGone {};
 struct Tick {};
 
-using Event = std::variant<CommandReceived, StreamUp, StreamDown, ProcessSpawned, SpawnFailed,
-                           RankSaid, BellRang, ProcessEnded, OutputRead, RingsRead, ParentGone, Tick>;
+using Event =
+    std::variant<CommandReceived, StreamUp, StreamDown, ProcessSpawned, SpawnFailed, RankSaid,
+                 BellRang, ProcessEnded, OutputRead, RingsRead, ParentGone, Tick>;
 
 // --- Effects
 // ---------------------------------------------------------------------------------------
@@ -80,6 +81,7 @@ using Event = std::variant<CommandReceived, StreamUp, StreamDown, ProcessSpawned
 struct Spawn {
   DesiredRank rank;
   Program program;
+  uint32_t local_world_size = 0;  // ranks of the job on this host
 };
 // SIGKILL to its process group. Nobody waits for it: ProcessEnded follows in its own time.
 struct EndGroup {

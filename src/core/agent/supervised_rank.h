@@ -70,8 +70,8 @@ class SupervisedRank {
 
   std::optional<RankDone> done_;
   std::optional<HealProgress> heal_;
-  std::optional<TagTrouble> tag_trouble_;           // of the running turn
-  std::map<RankId, PeerTrouble> peer_trouble_;      // of the running epoch, by peer
+  std::optional<TagTrouble> tag_trouble_;       // of the running turn
+  std::map<RankId, PeerTrouble> peer_trouble_;  // of the running epoch, by peer
   std::optional<SpawnFailed> failure_;
   std::optional<ProcessEnded> end_;
 };

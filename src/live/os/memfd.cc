@@ -1,0 +1,44 @@
+#include "live/os/memfd.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/str.h"
+
+namespace paceline::os {
+
+Result<SharedMemory> SharedMemory::make(const char* label, size_t size_bytes) {
+  Descriptor descriptor(::memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!descriptor.is_open())
+    return Failure{ErrorCode::Io, str("memfd_create: ", std::strerror(errno))};
+  if (::ftruncate(descriptor.get(), static_cast<off_t>(size_bytes)) != 0)
+    return Failure{ErrorCode::Io, str("memfd of ", size_bytes, " bytes: ", std::strerror(errno))};
+  if (::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return Failure{ErrorCode::Io, str("sealing a memfd: ", std::strerror(errno))};
+  void* data = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+  if (data == MAP_FAILED)
+    return Failure{ErrorCode::Io, str("mapping a memfd: ", std::strerror(errno))};
+  return SharedMemory(std::move(descriptor), data, size_bytes);
+}
+
+SharedMemory::~SharedMemory() {
+  if (data_ != nullptr) ::munmap(data_, size_bytes_);
+}
+
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
+    : descriptor_(std::move(other.descriptor_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+}  // namespace paceline::os

@@ -1,0 +1,34 @@
+// SharedMemory: a memfd of fixed size, mapped. It has no name in any file system: nothing is left
+// behind, and whoever is given the descriptor can map it, also after its maker's death.
+#pragma once
+
+#include <cstddef>
+
+#include "base/result.h"
+#include "live/os/descriptor.h"
+
+namespace paceline::os {
+
+class SharedMemory {
+ public:
+  // Zeroed memory whose size is sealed: no process that holds the descriptor can truncate it under
+  // the others (which would be SIGBUS to them). `label` is what /proc shows.
+  static Result<SharedMemory> make(const char* label, size_t size_bytes);
+  ~SharedMemory();
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
+
+  int descriptor() const { return descriptor_.get(); }
+  void* data() const { return data_; }
+  size_t size_bytes() const { return size_bytes_; }
+
+ private:
+  SharedMemory(Descriptor descriptor, void* data, size_t size_bytes)
+      : descriptor_(std::move(descriptor)), data_(data), size_bytes_(size_bytes) {}
+
+  Descriptor descriptor_;
+  void* data_ = nullptr;
+  size_t size_bytes_ = 0;
+};
+
+}  // namespace paceline::os
