@@ -1,0 +1,141 @@
+#include "emulated/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "emulated/timed_wait.h"
+
+namespace emulated {
+namespace {
+
+constexpr double kSlowStepFactor = 20;
+constexpr float kMomentum = 0.9F;
+constexpr size_t kTensorElements = 48 * 1024;
+constexpr int64_t kHangLimitNanoseconds = 3'600'000'000'000;
+
+size_t floats_in_mb(double mb) { return std::max<size_t>(1, static_cast<size_t>(mb * 1e6 / 4)); }
+
+// Equal tensors, and one of what is left.
+std::vector<size_t> tensors_of(size_t elements) {
+  std::vector<size_t> counts(elements / kTensorElements, kTensorElements);
+  if (elements % kTensorElements != 0) counts.push_back(elements % kTensorElements);
+  return counts;
+}
+
+}  // namespace
+
+Trainer::Trainer(const Options& options)
+    : options_(options),
+      gradient_(std::max<size_t>(floats_in_mb(options.gradient_mb), options.buckets)),
+      state_(floats_in_mb(options.state_mb)),
+      job_({.seed = options.seed, .micro_batches = options.micro_batches}) {
+  size_t begin = 0;
+  for (uint32_t i = 0; i < options_.buckets; ++i) {
+    const size_t end = gradient_.size() * (i + 1) / options_.buckets;
+    job_.register_bucket("bucket" + std::to_string(i), tensors_of(end - begin));
+    bucket_ends_.push_back(end);
+    begin = end;
+  }
+  job_.register_state("state", std::span<float>(state_));
+}
+
+void Trainer::run() {
+  while (const std::optional<paceline_step> step = job_.begin_step()) {
+    if (step->step >= options_.steps) break;  // resumed at the end
+    if (!compute(*step)) return;
+    update(*step);
+    const uint64_t done = step->step + 1;
+    if (done % options_.print_every == 0) print_progress(done);
+    if (done == options_.steps) break;
+  }
+  std::printf("emulated: rank %u ends; state digest %016llx\n", job_.rank(),
+              static_cast<unsigned long long>(job_.state_digest()));
+  std::fflush(stdout);
+}
+
+bool Trainer::compute(const paceline_step& step) {
+  for (;;) {
+    while (const std::optional<paceline_micro_batch> micro_batch = job_.next_micro_batch())
+      compute_micro_batch(*micro_batch);
+    switch (finish_step()) {
+      case paceline::StepOutcome::Committed:
+        return true;
+      case paceline::StepOutcome::More:
+        break;
+      case paceline::StepOutcome::Left:
+        std::printf("emulated: rank %u left at step %llu\n", job_.rank(),
+                    static_cast<unsigned long long>(step.step));
+        return false;
+    }
+  }
+}
+
+// The last bucket first, and each after its part of the wait, as a backward pass would have it.
+void Trainer::compute_micro_batch(const paceline_micro_batch& micro_batch) {
+  const int64_t start = now_nanoseconds();
+  Random random(micro_batch.seed);
+  const double wait_ns = micro_batch_ms(micro_batch, random) * 1e6;
+  fill_gradient(random, gradient_);
+  for (uint32_t left = options_.buckets; left > 0; --left) {
+    const uint32_t bucket = left - 1;
+    const double fraction = static_cast<double>(options_.buckets - bucket) / options_.buckets;
+    wait_until(start + static_cast<int64_t>(wait_ns * fraction));
+    if (game_day_.should_skip({.step = micro_batch.step, .bucket = bucket, .slot = job_.rank()})) {
+      has_skipped_ = true;
+      continue;
+    }
+    job_.accumulate(bucket, gradient_.data() + (bucket == 0 ? 0 : bucket_ends_[bucket - 1]));
+  }
+}
+
+double Trainer::micro_batch_ms(const paceline_micro_batch& micro_batch, Random& random) const {
+  const double ms = options_.micro_batch_ms + options_.jitter_ms * random.uniform();
+  const uint64_t every = options_.slow_step_every;
+  if (every == 0 || micro_batch.step % every != every - 1) return ms;
+  const bool is_slow_here = options_.slow_step_on == SlowStepOn::All ||
+                            micro_batch.step / every % job_.world_size() == job_.rank();
+  return is_slow_here ? ms * kSlowStepFactor : ms;
+}
+
+// A rank that has skipped a contribution is refused here. It then does what a program with that bug
+// would: nothing, while the others wait for it.
+paceline::StepOutcome Trainer::finish_step() {
+  if (!has_skipped_) return job_.finish_step();
+  std::printf("emulated: rank %u has skipped a contribution (game day) and waits\n", job_.rank());
+  std::fflush(stdout);
+  wait_until(now_nanoseconds() + kHangLimitNanoseconds);
+  return job_.finish_step();
+}
+
+// state = 0.9 * state + mean gradient, in a window of the state that moves on with each step: the
+// cost is that of the gradient, however large the state.
+void Trainer::update(const paceline_step& step) {
+  const float scale = 1.0F / static_cast<float>(step.micro_batches);
+  size_t position = step.step % state_.size() * (gradient_.size() % state_.size()) % state_.size();
+  size_t begin = 0;
+  for (uint32_t bucket = 0; bucket < options_.buckets; ++bucket) {
+    std::span<const float> sum(job_.sum(bucket), bucket_ends_[bucket] - begin);
+    begin = bucket_ends_[bucket];
+    while (!sum.empty()) {
+      const size_t count = std::min(sum.size(), state_.size() - position);
+      float* __restrict window = state_.data() + position;
+      for (size_t i = 0; i < count; ++i) window[i] = kMomentum * window[i] + scale * sum[i];
+      sum = sum.subspan(count);
+      position = (position + count) % state_.size();
+    }
+  }
+}
+
+void Trainer::print_progress(uint64_t steps_done) const {
+  if (job_.rank() != 0) return;
+  std::printf("emulated: step %llu of %llu, %u ranks\n",
+              static_cast<unsigned long long>(steps_done),
+              static_cast<unsigned long long>(options_.steps), job_.world_size());
+  std::fflush(stdout);
+}
+
+}  // namespace emulated
