@@ -61,7 +61,7 @@ bool Trainer::compute(const paceline_step& step) {
   for (;;) {
     while (const std::optional<paceline_micro_batch> micro_batch = job_.next_micro_batch())
       compute_micro_batch(*micro_batch);
-    switch (finish_step()) {
+    switch (job_.finish_step()) {
       case paceline::StepOutcome::Committed:
         return true;
       case paceline::StepOutcome::More:
@@ -85,8 +85,8 @@ void Trainer::compute_micro_batch(const paceline_micro_batch& micro_batch) {
     const double fraction = static_cast<double>(options_.buckets - bucket) / options_.buckets;
     wait_until(start + static_cast<int64_t>(wait_ns * fraction));
     if (game_day_.should_skip({.step = micro_batch.step, .bucket = bucket, .slot = job_.rank()})) {
-      has_skipped_ = true;
-      continue;
+      wait_as_a_hung_program();
+      return;
     }
     job_.accumulate(bucket, gradient_.data() + (bucket == 0 ? 0 : bucket_ends_[bucket - 1]));
   }
@@ -101,14 +101,12 @@ double Trainer::micro_batch_ms(const paceline_micro_batch& micro_batch, Random& 
   return is_slow_here ? ms * kSlowStepFactor : ms;
 }
 
-// A rank that has skipped a contribution is refused here. It then does what a program with that bug
-// would: nothing, while the others wait for it.
-paceline::StepOutcome Trainer::finish_step() {
-  if (!has_skipped_) return job_.finish_step();
+// What a program that has skipped a collective does: nothing, while the others wait for it. If
+// nobody ends it, the library refuses its next call.
+void Trainer::wait_as_a_hung_program() const {
   std::printf("emulated: rank %u has skipped a contribution (game day) and waits\n", job_.rank());
   std::fflush(stdout);
   wait_until(now_nanoseconds() + kHangLimitNanoseconds);
-  return job_.finish_step();
 }
 
 // state = 0.9 * state + mean gradient, in a window of the state that moves on with each step: the

@@ -40,7 +40,7 @@ class Trainer final {
   bool compute(const paceline_step& step);
   void compute_micro_batch(const paceline_micro_batch& micro_batch);
   double micro_batch_ms(const paceline_micro_batch& micro_batch, Random& random) const;
-  paceline::StepOutcome finish_step();
+  void wait_as_a_hung_program() const;
   void update(const paceline_step& step);
   void print_progress(uint64_t steps_done) const;
 
@@ -49,7 +49,6 @@ class Trainer final {
   std::vector<size_t> bucket_ends_;  // in gradient_
   std::vector<float> state_;         // registered: what the next step depends on
   support::GameDay game_day_;
-  bool has_skipped_ = false;
   // Last, so that it is destroyed first: until it has left the job, other ranks may need the state
   // above.
   paceline::Job job_;
