@@ -58,8 +58,7 @@ std::optional<Instant> AgentCore::next_deadline() const {
   return orphan_deadline();
 }
 
-// --- The controller
-// --------------------------------------------------------------------------------
+// --- The controller ---
 
 void AgentCore::on(const CommandReceived& event) {
   std::visit([this](const auto& command) { take(command); }, event.command);
@@ -73,7 +72,7 @@ void AgentCore::on(const StreamUp&) {
                    .address = config_.address,
                    .ranks = {}};
   for (const auto& [id, rank] : ranks_)
-    if (rank.life() == SupervisedRank::Life::Alive) hello.ranks.push_back(rank.presence());
+    if (rank.has_process()) hello.ranks.push_back(rank.presence());
   send(std::move(hello));
   for (const auto& [id, rank] : ranks_)
     for (HostEvent& fact : rank.facts()) send(std::move(fact));
@@ -128,8 +127,7 @@ void AgentCore::start_missing(const Desired& desired) {
   }
 }
 
-// --- Ranks
-// -----------------------------------------------------------------------------------------
+// --- Ranks ---
 
 void AgentCore::on(const ProcessSpawned& event) {
   SupervisedRank* rank = find(event.rank);
@@ -211,8 +209,7 @@ void AgentCore::tell(RankId id, RankOrder order) {
   if (rank != nullptr && rank->is_up()) effects_.emplace_back(TellRank{id, std::move(order)});
 }
 
-// --- The end
-// ---------------------------------------------------------------------------------------
+// --- The end ---
 
 void AgentCore::end_rank(SupervisedRank& rank) {
   if (rank.was_ended_by_agent() || rank.life() == SupervisedRank::Life::Ended) return;
@@ -241,8 +238,7 @@ void AgentCore::exit(std::string reason) {
   effects_.emplace_back(Exit{std::move(reason)});
 }
 
-// --- Sending
-// ---------------------------------------------------------------------------------------
+// --- Sending ---
 
 void AgentCore::send(HostEvent event) {
   if (is_stream_up_) effects_.emplace_back(Send{std::move(event)});

@@ -19,8 +19,7 @@ RankId rank_id(uint32_t slot, uint32_t incarnation = 1) {
 
 std::string name(RankId rank) { return str(rank.slot, ".", rank.incarnation); }
 
-// --- Effects as text
-// -------------------------------------------------------------------------------
+// --- Effects as text ---
 
 struct Describe {
   std::string operator()(const AgentHello& e) const {
@@ -67,8 +66,7 @@ struct Describe {
   std::string operator()(const Exit&) const { return "exit"; }
 };
 
-// --- Events in short
-// -------------------------------------------------------------------------------
+// --- Events in short ---
 
 Event desired(uint64_t sequence, std::vector<RankId> ranks) {
   Desired command{.sequence = sequence, .program = {}, .ranks = {}};
@@ -227,6 +225,10 @@ std::vector<Case> cases() {
        then(a_alive, {killed(kA), StreamDown{}}),
        {StreamUp{}},
        {"hello", "killed 0.1 9 in 6"}},
+      {"a dying rank is still there, and dying",
+       then(a_alive, {bell(kA), StreamDown{}}),
+       {StreamUp{}},
+       {"hello 0.1@3", "dying 0.1 0 in 6"}},
       {"trouble with a peer is said again until it passes",
        then(a_alive, {RankSaid{PeerTrouble{.reporter = kA, .peer = kB}},
                       RankSaid{PeerTrouble{.reporter = kA, .peer = kA2}},

@@ -12,8 +12,7 @@
 
 namespace paceline::agent {
 
-// --- Events
-// ----------------------------------------------------------------------------------------
+// --- Events ---
 
 struct CommandReceived {
   HostCommand command;
@@ -74,8 +73,7 @@ using Event =
     std::variant<CommandReceived, StreamUp, StreamDown, ProcessSpawned, SpawnFailed, RankSaid,
                  BellRang, ProcessEnded, OutputRead, RingsRead, ParentGone, Tick>;
 
-// --- Effects
-// ---------------------------------------------------------------------------------------
+// --- Effects ---
 
 // Answered by ProcessSpawned or SpawnFailed.
 struct Spawn {

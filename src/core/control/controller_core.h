@@ -29,8 +29,7 @@
 
 namespace paceline::control {
 
-// --- Events
-// ----------------------------------------------------------------------------------------
+// --- Events ---
 
 struct Submit {
   JobSpec spec;
@@ -62,8 +61,7 @@ struct Tick {};
 using Event = std::variant<Submit, HostConnected, HostSaid, HostDisconnected, StopRequested,
                            RecoveryModeSet, Restarted, Tick>;
 
-// --- Journal
-// ---------------------------------------------------------------------------------------
+// --- Journal ---
 
 struct JobSubmitted {
   JobSpec spec;
@@ -105,8 +103,7 @@ struct IncidentOpened {
 using JournalRecord = std::variant<JobSubmitted, HostNamed, SlotAssigned, MembershipRecord,
                                    MicroBatchBlamed, IncidentOpened, JobFinished>;
 
-// --- Effects
-// ---------------------------------------------------------------------------------------
+// --- Effects ---
 
 struct SendHost {
   HostId host;

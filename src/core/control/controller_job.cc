@@ -97,8 +97,7 @@ void ControllerCore::State::start_if_all_up() {
   carry_out_membership();
 }
 
-// --- Stop and end
-// ----------------------------------------------------------------------------------
+// --- Stop and end ---
 
 void ControllerCore::State::on(const StopRequested& event) {
   if (phase == JobPhase::Finished || phase == JobPhase::Ending) return;

@@ -49,8 +49,7 @@ void ControllerCore::State::on(HostId, const OutputLine& event) { watch(event); 
 void ControllerCore::State::on(HostId, const PeerTrouble& event) { note_trouble(event); }
 void ControllerCore::State::on(HostId host, const Window& event) { take_window(host, event); }
 
-// --- Start
-// -----------------------------------------------------------------------------------------
+// --- Start ---
 
 void ControllerCore::State::assign_process(Slot& slot, bool is_joiner) {
   slot.incarnation = slot.incarnation.next();
@@ -115,8 +114,7 @@ void ControllerCore::State::restart_due() {
   for (const HostId host : changed) desire(host);
 }
 
-// --- Membership messages
-// ---------------------------------------------------------------------------
+// --- Membership messages ---
 
 void ControllerCore::State::on(HostId, const FromRank& event) {
   if (membership_) membership_->report(event.rank, event.report);
@@ -178,8 +176,7 @@ void ControllerCore::State::on(HostId, const RankDigest& event) {
   digests_.erase(digests_.begin(), digests_.upper_bound(event.step));
 }
 
-// --- End
-// -------------------------------------------------------------------------------------------
+// --- End ---
 
 void ControllerCore::State::on(HostId id, const RankEnded& event) {
   Host& host = roster_.hosts.at(id);
@@ -278,8 +275,7 @@ void ControllerCore::State::give_up_or_restart(Slot& slot, const RankEnded& even
   }
 }
 
-// --- Heal and join
-// ---------------------------------------------------------------------------------
+// --- Heal and join ---
 
 void ControllerCore::State::advance_joiners() {
   if (phase != JobPhase::Running || !membership_ || membership_->phase() != Membership::Phase::Idle)

@@ -12,8 +12,7 @@ Membership::Membership(uint32_t micro_batches, const WorkDivider& divider)
   CHECK(micro_batches >= 1 && micro_batches <= kMaxMicroBatches, micro_batches);
 }
 
-// --- Start and restart
-// -----------------------------------------------------------------------------
+// --- Start and restart ---
 
 // The first epoch is a planned one that its members enter by a Prepare: they are in none before.
 void Membership::start(const std::vector<Member>& members) {
@@ -55,8 +54,7 @@ void Membership::resume() {  // rule 23
   for (const Member& member : base_.members) repeat(member.rank);
 }
 
-// --- What happens to ranks
-// -------------------------------------------------------------------------
+// --- What happens to ranks ---
 
 void Membership::lost(RankId rank, Loss loss) {
   if (phase_ == Phase::New || phase_ == Phase::Stopped || !may_be_in_force(rank)) return;
@@ -145,8 +143,7 @@ void Membership::repeat(RankId rank) {
   if (planned_ && (base_.has(rank) || planned_->has(rank))) send(rank, Announce{*planned_});
 }
 
-// --- Planned changes
-// -------------------------------------------------------------------------------
+// --- Planned changes ---
 
 bool Membership::announce(Plan plan) {
   CHECK(plan.owner.size() == micro_batches_ && !plan.members.empty());
@@ -164,8 +161,7 @@ bool Membership::announce(Plan plan) {
   return true;
 }
 
-// --- The Prepare
-// -----------------------------------------------------------------------------------
+// --- The Prepare ---
 
 void Membership::start_prepare() {  // rule 10
   std::set<RankId> targets = open_members();
@@ -286,8 +282,7 @@ void Membership::send_decision(const std::vector<RankId>& left_out) {
   for (const RankId rank : left_out) send(rank, Out{base_.number, base_.target});
 }
 
-// --- Small parts
-// -----------------------------------------------------------------------------------
+// --- Small parts ---
 
 EpochNumber Membership::take_number() {  // rule 1
   return std::exchange(next_number_, next_number_.next());

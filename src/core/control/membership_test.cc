@@ -136,7 +136,7 @@ class MembershipTest : public ::testing::Test {
   std::vector<MembershipRecord> journal_;
 };
 
-// --- Start -----------------------------------------------------------------------------------
+// --- Start ---
 
 TEST_F(MembershipTest, Start_PreparesAndActivatesTheFirstEpoch) {
   membership_.start(members_of({0, 1, 2}));
@@ -151,7 +151,7 @@ TEST_F(MembershipTest, Start_PreparesAndActivatesTheFirstEpoch) {
   EXPECT_EQ(membership_.base().lost_owner, (std::vector<MemberIndex>{0, 1, 2, 0}));
 }
 
-// --- Reports in, decision out (rules 13 to 17) -------------------------------------------------
+// --- Reports in, decision out (rules 13 to 17) ---
 
 struct Case {
   std::string name;
@@ -305,7 +305,7 @@ TEST_F(MembershipTest, VotesOfAnEpochBelowTheBasis_CommitTheTurn) {
   EXPECT_EQ(membership_.base().target, Turn(4));
 }
 
-// --- While it prepares (rules 10 to 13) --------------------------------------------------------
+// --- While it prepares (rules 10 to 13) ---
 
 TEST_F(MembershipTest, Prepare_AsksTheMembersOfEveryEpochThatMayBeInForce) {
   start({0, 1, 2});
@@ -403,7 +403,7 @@ TEST_F(MembershipTest, Reform_AsksTheSameMembers_AndCanVoidWhatTheyHold) {
   EXPECT_EQ(membership_.base().lost_owner, (std::vector<MemberIndex>{0, 1, 0, 1}));
 }
 
-// --- Planned changes ---------------------------------------------------------------------------
+// --- Planned changes ---
 
 TEST_F(MembershipTest, Announce_GoesToTheMembersInForce_OneAtATime) {
   start({0, 1});
@@ -443,7 +443,7 @@ TEST_F(MembershipTest, Numbers_AreUsedOnce) {
   EXPECT_EQ(membership_.planned()->number, EpochNumber(4));
 }
 
-// --- Restart (rule 23) -------------------------------------------------------------------------
+// --- Restart (rule 23) ---
 
 // Everything a job can journal, in one life.
 class MembershipRestartTest : public MembershipTest {
@@ -523,7 +523,7 @@ TEST_F(MembershipRestartTest, AnnouncedEpochOfTheJournal_MayBeInForce) {
   EXPECT_EQ(told<Prepare>(next.take_effects()), (Slots{1, 2}));
 }
 
-// --- Digest ------------------------------------------------------------------------------------
+// --- Digest ---
 
 // A bug once: two decisions of one number that gave out the work differently had one digest.
 TEST_F(MembershipTest, Digest_OfDecisionsThatDifferOnlyInTheirWork_Differs) {

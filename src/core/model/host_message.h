@@ -13,8 +13,7 @@
 
 namespace paceline {
 
-// --- Controller to agent
-// ---------------------------------------------------------------------------
+// --- Controller to agent ---
 
 // How to start a rank of the job; the agent adds what differs by rank (docs/design/0003).
 struct Program {
@@ -76,8 +75,7 @@ struct Shutdown {
 
 using HostCommand = std::variant<Desired, ToRank, Heal, Release, Shutdown>;
 
-// --- Agent to controller
-// ---------------------------------------------------------------------------
+// --- Agent to controller ---
 
 struct RankPresence {
   RankId rank;

@@ -66,8 +66,7 @@ struct Incident {
 
 enum class Verdict : uint8_t { Completed, Failed, Stopped };
 
-// --- What a watcher is told
-// ------------------------------------------------------------------------
+// --- What a watcher is told ---
 
 struct JobStarted {
   uint32_t hosts = 0, ranks = 0, spares = 0, micro_batches = 0;

@@ -17,8 +17,7 @@ RankCore::RankCore(const Config& config)
   CHECK(config.buckets >= 1 && config.buckets <= kMaxBuckets, config.buckets);
 }
 
-// --- The training thread
-// ---------------------------------------------------------------------------
+// --- The training thread ---
 
 void RankCore::begin_step() {
   is_open_ = true;
@@ -43,8 +42,7 @@ void RankCore::accumulated(BucketId id) {
   settle();
 }
 
-// --- Peers
-// -----------------------------------------------------------------------------------------
+// --- Peers ---
 
 Relation RankCore::relation(EpochNumber epoch, Turn turn) const {
   if (phase_ == Phase::Left) return Relation::Old;
@@ -72,8 +70,7 @@ void RankCore::sum_reduced(BucketId id, uint64_t tag, bool is_flagged) {
   settle();
 }
 
-// --- The controller
-// --------------------------------------------------------------------------------
+// --- The controller ---
 
 void RankCore::control(const ControlMessage& message) {
   if (phase_ == Phase::Left) return;
@@ -137,8 +134,7 @@ void RankCore::take(const Out& message) {  // rule 19
   leave();
 }
 
-// --- A joiner's transfer
-// ---------------------------------------------------------------------------
+// --- A joiner's transfer ---
 
 void RankCore::state_received(const Position& position) {
   CHECK(phase_ == Phase::Joining);
@@ -161,8 +157,7 @@ void RankCore::donor_entered(const Epoch& epoch) {  // rule 21
   settle();
 }
 
-// --- What follows from an event
-// --------------------------------------------------------------------
+// --- What follows from an event ---
 
 void RankCore::settle() {
   if (!is_running() || epoch_.number == EpochNumber(0)) return;
@@ -275,8 +270,7 @@ void RankCore::leave() {
   effects_.push_back(Leave{});
 }
 
-// --- Queries
-// ---------------------------------------------------------------------------------------
+// --- Queries ---
 
 std::vector<Effect> RankCore::take_effects() { return std::exchange(effects_, {}); }
 

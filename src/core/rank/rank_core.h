@@ -28,8 +28,7 @@
 
 namespace paceline::rank {
 
-// --- Effects
-// ---------------------------------------------------------------------------------------
+// --- Effects ---
 
 // This rank's contribution to the bucket is final: reduce it in the running (epoch, turn).
 struct StartReduction {
@@ -73,8 +72,7 @@ struct Leave {};
 using Effect = std::variant<StartReduction, SendVote, SendReport, Quiesce, CommitTurn,
                             DropContributions, EnterEpoch, TagMismatch, Leave>;
 
-// --- The core
-// --------------------------------------------------------------------------------------
+// --- The core ---
 
 enum class Phase : uint8_t { Joining, Member, Left };
 

@@ -114,7 +114,7 @@ class RankCoreTest : public ::testing::Test {
       .self = rank_id(0), .seed = kSeed, .buckets = kBuckets, .position = {}, .is_joiner = false}};
 };
 
-// --- The share, and what is held -------------------------------------------------------------
+// --- The share, and what is held ---
 
 TEST_F(RankCoreTest, Share_BeforeTheFirstEpoch_IsEmpty) {
   core_.begin_step();
@@ -186,7 +186,7 @@ TEST_F(RankCoreTest, ContributionOutsideTheShare_IsABug) {
   EXPECT_DEATH(core_.accumulated(BucketId(0)), "outside the share");
 }
 
-// --- Votes and commits -----------------------------------------------------------------------
+// --- Votes and commits ---
 
 TEST_F(RankCoreTest, Vote_NeedsEverySum) {
   start_with_peer();
@@ -256,7 +256,7 @@ TEST_F(RankCoreTest, FlaggedRound_CommitsTheScalesAndComputesTheStepAgain) {
   EXPECT_EQ(core_.position(), (Position{Turn(2), Step(1), 0}));
 }
 
-// --- The promise -----------------------------------------------------------------------------
+// --- The promise ---
 
 TEST_F(RankCoreTest, Promise_StopsEverything) {
   start_with_peer();
@@ -362,7 +362,7 @@ TEST_F(RankCoreTest, Out_OfAnEpochItIsIn_IsIgnored) {
   EXPECT_EQ(core_.phase(), Phase::Member);
 }
 
-// --- Which message concerns it ---------------------------------------------------------------
+// --- Which message concerns it ---
 
 TEST_F(RankCoreTest, Relation_ByEpochAndTurn) {
   start({.number = 2, .slots = {0}, .lost_owner = {0, 0, 0, 0}});
@@ -378,7 +378,7 @@ TEST_F(RankCoreTest, Relation_ByEpochAndTurn) {
     EXPECT_EQ(relation(c.epoch, c.turn), c.expected) << c.epoch << "/" << c.turn;
 }
 
-// --- Planned changes -------------------------------------------------------------------------
+// --- Planned changes ---
 
 TEST_F(RankCoreTest, PlannedSwitch_WhenAllVotesCarryIt_HappensAtThatCommit) {
   start_with_peer();
@@ -441,7 +441,7 @@ TEST_F(RankCoreTest, Prepare_VoidsWhatWasAnnounced) {
   EXPECT_EQ(only<SendVote>(core_.take_effects())[0].vote.carried_high, EpochNumber(0));
 }
 
-// --- A joiner --------------------------------------------------------------------------------
+// --- A joiner ---
 
 class JoiningRankTest : public RankCoreTest {
  protected:
@@ -494,7 +494,7 @@ TEST_F(JoiningRankTest, Activate_AtTheTarget_MakesItAMember) {
   EXPECT_EQ(compute_share(), std::vector<uint32_t>{1});
 }
 
-// --- Digest ----------------------------------------------------------------------------------
+// --- Digest ---
 
 uint64_t digest_of(const RankCore& core) {
   Digest digest;
