@@ -31,8 +31,7 @@ void Bucket::set_micro_batches(uint32_t micro_batches) {
   if (is_exact() && !scales_) scales_.emplace(layout_.blocks.size(), micro_batches);
 }
 
-// --- The accumulator
-// -------------------------------------------------------------------------------
+// --- The accumulator ---
 
 void Bucket::accumulate(const void* gradient) {
   const collective::Gradient contribution{gradient, layout_.elements, dtype_};
@@ -49,8 +48,7 @@ void Bucket::clear_own() {
   std::fill(own_marks_.begin(), own_marks_.end(), BlockMark{});
 }
 
-// --- The reduction
-// ---------------------------------------------------------------------------------
+// --- The reduction ---
 
 size_t Bucket::mark_count(const Chunk& chunk) const { return is_exact() ? chunk.block_count : 0; }
 
@@ -117,8 +115,7 @@ void Bucket::copy_own(uint32_t chunk, uint64_t tag) {
   tags_[chunk] = tag;
 }
 
-// --- The complete sum
-// ------------------------------------------------------------------------------
+// --- The complete sum ---
 
 uint64_t Bucket::tag(uint64_t expected) const {
   const auto other =

@@ -73,8 +73,7 @@ void Job::serve() {
   session_->ring().disarm_bell();
 }
 
-// --- Before the first step
-// -------------------------------------------------------------------------
+// --- Before the first step ---
 
 paceline_status Job::register_bucket(std::string name, std::span<const uint64_t> element_counts,
                                      collective::Dtype dtype, uint32_t* bucket) {
@@ -107,8 +106,7 @@ paceline_status Job::start() {
   return PACELINE_OK;
 }
 
-// --- The loop
-// --------------------------------------------------------------------------------------
+// --- The loop ---
 
 paceline_status Job::begin_step(paceline_step* step) {
   if (stage_ == Stage::InStep)
@@ -217,8 +215,7 @@ const float* Job::sum(uint32_t bucket) {
   return has_sum ? session_->bucket(BucketId(bucket)).published() : nullptr;
 }
 
-// --- The rest
-// --------------------------------------------------------------------------------------
+// --- The rest ---
 
 paceline_status Job::barrier() { return fail(PACELINE_EINVAL, "barrier: not in this version"); }
 

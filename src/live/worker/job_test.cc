@@ -2,9 +2,17 @@
 // real processes under an agent in the test (testing/cluster.h).
 #include "live/worker/job.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+
+#include "base/rng.h"
 
 #include "live/worker/testing/cluster.h"
 #include "live/worker/testing/trainer.h"
@@ -26,6 +34,24 @@ uint64_t reference_digest(const TrainerOptions& trainer, uint32_t micro_batches)
   EXPECT_EQ(result.status, PACELINE_OK);
   EXPECT_EQ(result.steps, trainer.steps);
   return result.digest;
+}
+
+uint64_t test_seed() {
+  const char* text = std::getenv("PACELINE_TEST_SEED");
+  const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 10) : 11;
+  std::cout << "PACELINE_TEST_SEED=" << seed << "\n";
+  return seed;
+}
+
+os::Descriptor connect_to(Endpoint endpoint) {
+  os::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(endpoint.port);
+  address.sin_addr.s_addr = htonl(endpoint.address);
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+            0);
+  return socket;
 }
 
 class JobOfRanks : public ::testing::TestWithParam<uint32_t> {};
@@ -60,6 +86,198 @@ TEST(Job, RankKilledInMidStep_SurvivorsEndWithTheSameDigest) {
     EXPECT_TRUE(cluster.rank(1).has_ended);
     EXPECT_EQ(WTERMSIG(cluster.rank(1).exit_status), SIGKILL);
   }
+}
+
+// A seed gives the rank, the signal-free moment within the run and so the phase in which it dies.
+TEST(Job, RankKilledAtRandomMoments_SurvivorsEndWithTheSameDigest) {
+  const uint64_t seed = test_seed();
+  TrainerOptions trainer;
+  trainer.steps = 12;
+  const uint64_t expected = reference_digest(trainer, 8);
+  Rng rng(seed);
+  for (int round = 0; round < 12; ++round) {
+    Cluster cluster(
+        {.ranks = 4, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
+    const auto victims = 1 + rng.below(2);
+    for (uint64_t i = 0; i < victims; ++i) {
+      const auto slot = static_cast<uint32_t>(rng.below(4));
+      const uint64_t turn = rng.below(12);
+      const uint64_t spins = rng.below(4000);
+      cluster.on_moment.push_back([&cluster, slot, turn, spins, count = uint64_t{0}]() mutable {
+        const auto committed = cluster.rank(slot).shared().now.committed.load();
+        if (cluster.rank(slot).epoch == EpochNumber(0) || committed < turn) return false;
+        if (++count < spins / 1000) return false;
+        cluster.kill(slot, SIGKILL);
+        return true;
+      });
+    }
+    ASSERT_TRUE(cluster.run()) << "PACELINE_TEST_SEED=" << seed << " round " << round;
+    EXPECT_EQ(cluster.digests(), std::set<uint64_t>{expected})
+        << "PACELINE_TEST_SEED=" << seed << " round " << round;
+  }
+}
+
+TEST(Job, PlannedRebalance_IsEnteredAtACommitAndChangesNoBit) {
+  TrainerOptions trainer;
+  trainer.steps = 30;
+  const uint64_t expected = reference_digest(trainer, 8);
+  Cluster cluster(
+      {.ranks = 3, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
+  bool is_announced = false;
+  cluster.on_turn = [&] {
+    if (is_announced || !cluster.membership().can_announce()) return;
+    if (cluster.rank(0).shared().now.committed.load() < 3) return;
+    is_announced = true;
+    // Member 0 becomes a hot spare; the ring changes its order.
+    std::vector<Member> members = cluster.membership().base().members;
+    std::swap(members[0], members[1]);
+    cluster.membership().announce({.members = members, .owner = {0, 2, 2, 2, 0, 0, 2, 0}});
+    cluster.carry_out();
+  };
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.digests(), std::set<uint64_t>{expected});
+  EXPECT_TRUE(is_announced);
+  for (uint32_t slot = 0; slot < 3; ++slot) EXPECT_EQ(cluster.rank(slot).epoch, EpochNumber(2));
+}
+
+TEST(Job, RankLeavesByPlan_IsToldLeftAndTheOthersGoOn) {
+  TrainerOptions trainer;
+  trainer.steps = 30;
+  const uint64_t expected = reference_digest(trainer, 8);
+  Cluster cluster(
+      {.ranks = 3, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
+  bool is_announced = false;
+  cluster.on_turn = [&] {
+    if (is_announced || !cluster.membership().can_announce()) return;
+    if (cluster.rank(0).shared().now.committed.load() < 3) return;
+    is_announced = true;
+    std::vector<Member> members = cluster.membership().base().members;
+    members.erase(members.begin() + 1);
+    cluster.membership().announce({.members = members, .owner = {0, 1, 0, 1, 0, 1, 0, 1}});
+    cluster.carry_out();
+  };
+  ASSERT_TRUE(cluster.run());
+  ASSERT_TRUE(cluster.rank(1).done.has_value());
+  EXPECT_TRUE(cluster.rank(1).done->has_left);
+  EXPECT_EQ(cluster.rank(0).done->state_digest, expected);
+  EXPECT_EQ(cluster.rank(2).done->state_digest, expected);
+  EXPECT_LT(cluster.rank(1).done->committed, cluster.rank(0).done->committed);
+}
+
+TEST(Job, LastEpoch_EveryRankStopsAtTheSameStep) {
+  TrainerOptions trainer;
+  trainer.steps = 1'000'000;
+  Cluster cluster(
+      {.ranks = 3, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
+  bool is_announced = false;
+  cluster.on_turn = [&] {
+    if (is_announced || !cluster.membership().can_announce()) return;
+    if (cluster.rank(0).shared().now.committed.load() < 3) return;
+    is_announced = true;
+    const Epoch& base = cluster.membership().base();
+    cluster.membership().announce({.members = base.members, .owner = base.owner, .is_last = true});
+    cluster.carry_out();
+  };
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.digests().size(), 1u);
+  for (uint32_t slot = 0; slot < 3; ++slot) {
+    EXPECT_EQ(cluster.rank(slot).done->committed, cluster.rank(0).done->committed);
+    EXPECT_FALSE(cluster.rank(slot).done->has_left);
+    EXPECT_EQ(cluster.rank(slot).exit_status, 0);
+  }
+}
+
+TEST(Job, StoppedRank_IsReportedSilentAndHeardAgain) {
+  TrainerOptions trainer;
+  trainer.steps = 40;
+  Cluster cluster(
+      {.ranks = 2, .micro_batches = 4, .reduce = ReduceMode::Exact, .trainer = trainer});
+  const auto count = [&](PeerTrouble::What what) {
+    const auto& notices = cluster.rank(0).notices;
+    return std::count(notices.begin(), notices.end(), wire::PeerNotice{cluster.rank(1).id, what});
+  };
+  int stage = 0;
+  cluster.on_turn = [&] {
+    if (stage == 0 && cluster.rank(1).shared().now.committed.load() >= 2) {
+      cluster.kill(1, SIGSTOP);
+      stage = 1;
+    } else if (stage == 1 && count(PeerTrouble::What::Silent) == 1) {
+      cluster.kill(1, SIGCONT);
+      stage = 2;
+    }
+  };
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(count(PeerTrouble::What::Silent), 1);
+  EXPECT_EQ(count(PeerTrouble::What::HeardAgain), 1);
+  EXPECT_EQ(cluster.digests().size(), 1u);
+}
+
+TEST(Job, StrangersOnThePort_AreRefusedAndTrainingGoesOn) {
+  TrainerOptions trainer;
+  trainer.steps = 30;
+  const uint64_t expected = reference_digest(trainer, 8);
+  Cluster cluster(
+      {.ranks = 3, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
+  const uint64_t seed = test_seed();
+  Rng rng(seed);
+  std::vector<os::Descriptor> strangers;
+  int refused = 0;
+  cluster.on_turn = [&] {
+    if (!cluster.rank(0).hello || strangers.size() >= 200) return;
+    strangers.push_back(connect_to(cluster.rank(0).hello->endpoint));
+    std::vector<std::byte> bytes(rng.below(300));
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(rng.below(256));
+    if (strangers.size() % 3 == 0) {  // a well-formed Open with another token
+      const FrameHeaderBytes header = encode_header(
+          {.kind = FrameKind::Open, .sender = cluster.rank(1).id, .tag = Cluster::kToken + 1});
+      bytes.assign(header.begin(), header.end());
+    }
+    ::send(strangers.back().get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    std::byte answer{};
+    for (const os::Descriptor& stranger : strangers)
+      if (::recv(stranger.get(), &answer, 1, MSG_DONTWAIT) == 0) ++refused;
+  };
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.digests(), std::set<uint64_t>{expected});
+  EXPECT_GT(refused, 0);
+  EXPECT_TRUE(cluster.rank(0).notices.empty());
+}
+
+TEST(Job, AgentGone_BlockedCallsReturnEagent) {
+  Cluster cluster({.ranks = 2,
+                   .micro_batches = 4,
+                   .reduce = ReduceMode::Exact,
+                   .trainer = {.steps = 1'000'000, .seed = 1, .on_micro_batch = {}}});
+  cluster.on_turn = [&] {
+    if (cluster.rank(0).shared().now.committed.load() < 2) return;
+    for (uint32_t slot = 0; slot < 2; ++slot) cluster.hang_up(slot);
+  };
+  ASSERT_TRUE(cluster.run());
+  for (uint32_t slot = 0; slot < 2; ++slot)
+    EXPECT_EQ(WEXITSTATUS(cluster.rank(slot).exit_status), 11);  // the loop ended with an error
+}
+
+// What the agent reads of a rank that trains.
+TEST(Job, SharedRing_HoldsOneSamplePerTurnAndABell) {
+  TrainerOptions trainer;
+  Cluster cluster(
+      {.ranks = 2, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
+  ASSERT_TRUE(cluster.run());
+  const wire::RankRing& ring = cluster.rank(0).shared();
+  EXPECT_EQ(ring.samples_written.load(), trainer.steps + 1);  // step 0 measures first
+  EXPECT_EQ(ring.now.committed.load(), trainer.steps + 1);
+  EXPECT_EQ(ring.now.step.load(), trainer.steps);
+  EXPECT_EQ(ring.samples[0].is_flagged, 1u);
+  for (uint64_t turn = 0; turn <= trainer.steps; ++turn) {
+    const wire::SampleSlot& sample = ring.samples[turn];
+    EXPECT_EQ(sample.sequence.load(), turn + 1);
+    EXPECT_EQ(sample.turn, turn);
+    EXPECT_EQ(sample.micro_batches, 4u);
+    EXPECT_GT(sample.compute, 0);
+    EXPECT_GE(sample.committed, sample.begun);
+    EXPECT_LE(sample.compute + sample.wait, sample.committed - sample.begun);
+  }
+  EXPECT_EQ(ring.bell.is_armed.load(), 1u);
 }
 
 }  // namespace

@@ -46,8 +46,7 @@ RingWriter::~RingWriter() {
 void RingWriter::add_sample(const RankSample& sample) {
   const uint64_t number = ring_->samples_written.load(std::memory_order_relaxed);
   wire::SampleSlot& slot = ring_->samples[number % wire::kSampleSlots];
-  slot.sequence.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);  // the 0 is seen before what follows
+  slot.sequence.exchange(0);  // not a store: what follows must not be seen before the 0
   slot.turn = sample.turn.value();
   slot.step = sample.step.value();
   slot.epoch = sample.epoch.value();
@@ -67,8 +66,7 @@ void RingWriter::add_sample(const RankSample& sample) {
 void RingWriter::add_metric(Step step, std::string_view name, double value) {
   const uint64_t number = ring_->metrics_written.load(std::memory_order_relaxed);
   wire::MetricSlot& slot = ring_->metrics[number % wire::kMetricSlots];
-  slot.sequence.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
+  slot.sequence.exchange(0);
   slot.step = step.value();
   slot.value = value;
   slot.name.fill('\0');

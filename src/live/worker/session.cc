@@ -64,8 +64,7 @@ void Session::start_alone() {
   settle(now_);
 }
 
-// --- The training thread
-// ---------------------------------------------------------------------------
+// --- The training thread ---
 
 void Session::begin_step(Instant now) {
   if (!core_->is_open()) {
@@ -138,8 +137,7 @@ std::vector<std::byte> Session::own_state() const {
   return state;
 }
 
-// --- The progress thread
-// ---------------------------------------------------------------------------
+// --- The progress thread ---
 
 Instant Session::next_tick() const {
   return transport_ ? std::min(next_beat_, transport_->next_tick()) : next_beat_;
@@ -203,8 +201,7 @@ void Session::tell_agent(const wire::RankRecord& record) {
   if (agent_->is_gone()) has_changed_ = true;
 }
 
-// --- Peers
-// -----------------------------------------------------------------------------------------
+// --- Peers ---
 
 FrameVerdict Session::take(RankId sender, const FrameHeader& header,
                            std::span<const std::byte> payload) {

@@ -71,6 +71,9 @@ void Session::carry_out(const rank::Quiesce&) {
 void Session::carry_out(const rank::CommitTurn& effect) {
   for (Bucket& bucket : buckets_) bucket.commit(effect.is_flagged);
   add_sample(effect);
+  // Nothing holds the training thread back any more: how long it takes to wake up is its own time.
+  if (!effect.is_flagged && clock_.phase() == RankPhase::Wait)
+    clock_.enter(RankPhase::Outside, now_);
   begin_round();
   has_changed_ = has_moved_ = true;
 }
@@ -142,8 +145,7 @@ void Session::connect_to(MemberIndex index) {
   transport_->connect(member.rank, member.endpoint, now_);
 }
 
-// --- What others see of this rank
-// ------------------------------------------------------------------
+// --- What others see of this rank ---
 
 void Session::add_sample(const rank::CommitTurn& commit) {
   const StepClock::Totals totals = clock_.take(now_);

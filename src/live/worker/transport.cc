@@ -47,8 +47,7 @@ Transport::Transport(const Options& options, Poller& poller, PeerHandler& handle
       listener_key_(poller.add(listener_.get(), EPOLLIN)),
       endpoint_(endpoint) {}
 
-// --- Sending
-// ---------------------------------------------------------------------------------------
+// --- Sending ---
 
 void Transport::connect(RankId id, Endpoint endpoint, Instant now) {
   Peer& peer = peers_[id];
@@ -82,8 +81,7 @@ void Transport::report(RankId id, Peer& peer) {
   handler_.connection_lost(id);
 }
 
-// --- Events
-// ----------------------------------------------------------------------------------------
+// --- Events ---
 
 bool Transport::handle(const Poller::Event& event, Instant now) {
   if (event.key == listener_key_) {
@@ -161,8 +159,7 @@ void Transport::quiesce() {
   silent_.clear();
 }
 
-// --- Time
-// ------------------------------------------------------------------------------------------
+// --- Time ---
 
 void Transport::tick(EpochNumber epoch, Instant now) {
   for (auto& [id, peer] : peers_) {

@@ -111,10 +111,11 @@ bool Cluster::run() {
     for (const Rank& rank : ranks_)
       polled.push_back(
           {.fd = rank.has_ended ? -1 : rank.socket.get(), .events = POLLIN, .revents = 0});
-    ::poll(polled.data(), polled.size(), 10);
+    ::poll(polled.data(), polled.size(), 1);
     for (size_t i = 0; i < ranks_.size(); ++i)
       if (polled[i].revents != 0) serve(ranks_[i]);
     if (on_turn) on_turn();
+    std::erase_if(on_moment, [](auto& moment) { return moment(); });
   }
   for (Rank& rank : ranks_) {
     if (rank.has_ended) continue;
@@ -194,6 +195,13 @@ void Cluster::end(Rank& rank) {
 
 void Cluster::kill(uint32_t slot, int signal) {
   if (ranks_[slot].process > 0) ::kill(ranks_[slot].process, signal);
+}
+
+void Cluster::hang_up(uint32_t slot) {
+  Rank& rank = ranks_[slot];
+  if (rank.has_ended) return;
+  rank.socket.reset();
+  end(rank);
 }
 
 std::set<uint64_t> Cluster::digests() const {

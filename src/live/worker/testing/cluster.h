@@ -48,6 +48,8 @@ class Cluster {
   [[nodiscard]] bool run();
   // Called once per turn of the loop: what a test does in between.
   std::function<void()> on_turn;
+  // The same, each until it returns true.
+  std::vector<std::function<bool()>> on_moment;
 
   control::Membership& membership() { return membership_; }
   void carry_out();  // what membership wants, after a test has called it
@@ -70,6 +72,8 @@ class Cluster {
   };
   Rank& rank(uint32_t slot) { return ranks_[slot]; }
   void kill(uint32_t slot, int signal);
+  // The agent's side of the rank's socket is closed, as if the agent had ended.
+  void hang_up(uint32_t slot);
   // Digests of the ranks that have said Done.
   std::set<uint64_t> digests() const;
   static constexpr uint64_t kToken = 0x1234'5678'9abc'def0;
