@@ -44,8 +44,7 @@ void AgentShell::controller_said(const HostCommand& command) { step(CommandRecei
 void AgentShell::controller_lost() { step(StreamDown{}); }
 void AgentShell::parent_gone() { step(ParentGone{}); }
 
-// --- Driving the core
-// ------------------------------------------------------------------------------
+// --- Driving the core ---
 
 void AgentShell::step(const Event& event) {
   pending_.push_back(event);
@@ -105,8 +104,8 @@ void AgentShell::carry_out(const TellRank& effect) {
   const auto found = processes_.find(effect.rank);
   if (found == processes_.end() || !found->second.socket) return;
   RankSocket& socket = found->second.process->socket();
-  if (!socket.send(effect.order))
-    std::fprintf(stderr, "pace agent: %s does not read: a message to it is dropped\n",
+  if (!socket.send(effect.order) && socket.dropped_count() == 1)
+    std::fprintf(stderr, "pace agent: %s does not read: messages to it are dropped\n",
                  str(effect.rank).c_str());
   if (socket.has_queued()) found->second.socket->rewatch(EPOLLIN | EPOLLOUT);
 }
@@ -114,8 +113,7 @@ void AgentShell::carry_out(const TellRank& effect) {
 void AgentShell::carry_out(const Send& effect) { options_.send(effect.event); }
 void AgentShell::carry_out(const Exit& effect) { options_.on_exit(effect.reason); }
 
-// --- Listening to ranks
-// ----------------------------------------------------------------------------
+// --- Listening to ranks ---
 
 void AgentShell::watch_output(RankId rank, Watched& watched, size_t output) {
   watched.outputs[output].emplace(
@@ -135,7 +133,9 @@ void AgentShell::socket_ready(RankId rank, uint32_t events) {
 void AgentShell::read_socket(RankId rank, Watched& watched) {
   RankSocket& socket = watched.process->socket();
   const uint64_t refused = socket.refused_count();
-  for (RankMessage& message : socket.receive()) step(RankSaid{std::move(message)});
+  std::vector<RankMessage> messages = socket.receive();
+  if (!messages.empty()) watched.process->has_spoken();
+  for (RankMessage& message : messages) step(RankSaid{std::move(message)});
   if (socket.refused_count() != refused)
     std::fprintf(stderr, "pace agent: %s sent a record that cannot be understood\n",
                  str(rank).c_str());
@@ -156,8 +156,7 @@ void AgentShell::take_lines(RankId rank, RankProcess& process, const RankOutput&
   step(OutputRead{.rank = rank, .is_stderr = output.is_stderr(), .lines = lines});
 }
 
-// --- The end of a rank
-// -----------------------------------------------------------------------------
+// --- The end of a rank ---
 
 void AgentShell::bell_rang(RankId rank) {
   const auto found = processes_.find(rank);
@@ -192,8 +191,7 @@ void AgentShell::keep_evidence(RankId rank, RankProcess& process) {
   take_lines(rank, process, process.outputs()[1], lines);
 }
 
-// --- Every window
-// ----------------------------------------------------------------------------------
+// --- Every window ---
 
 void AgentShell::collect_measurements(RankId rank, RankProcess& process) {
   for (const RankSample& sample : process.ring().take_samples())

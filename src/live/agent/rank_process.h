@@ -40,6 +40,8 @@ class RankProcess {
   RingReader& ring() { return ring_; }
   std::array<RankOutput, 2>& outputs() { return outputs_; }
   std::optional<RankLog>& log() { return log_; }
+  // A rank that speaks has armed its bell.
+  void has_spoken() { waiter_.look_again(); }
 
   // The ring's view with what the kernel knows of the process.
   RankView view() const;

@@ -81,12 +81,14 @@ Result<RankSocket::Pair> RankSocket::make(RankId rank) {
 bool RankSocket::send(const RankOrder& order) {
   if (has_ended_) return false;
   std::vector<std::byte> record = wire::encode(to_record(order));
-  if (queue_.empty()) {
-    const Outcome outcome = send_now(record);
-    if (outcome != Outcome::WouldBlock) return outcome == Outcome::Sent;
-  }
-  if (queue_.size() >= kMaxQueuedRecords || queued_bytes_ + record.size() > kMaxQueuedBytes)
+  const Outcome outcome = queue_.empty() ? send_now(record) : Outcome::WouldBlock;
+  if (outcome == Outcome::Sent) return true;
+  const bool has_room =
+      queue_.size() < kMaxQueuedRecords && queued_bytes_ + record.size() <= kMaxQueuedBytes;
+  if (outcome == Outcome::Failed || !has_room) {
+    ++dropped_;
     return false;
+  }
   queued_bytes_ += record.size();
   queue_.push_back(std::move(record));
   return true;
@@ -105,7 +107,10 @@ RankSocket::Outcome RankSocket::send_now(const std::vector<std::byte>& record) {
   do {
     sent = ::send(descriptor_.get(), record.data(), record.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
-  if (sent >= 0) return Outcome::Sent;
+  if (sent >= 0) {
+    dropped_ = 0;
+    return Outcome::Sent;
+  }
   return errno == EAGAIN ? Outcome::WouldBlock : Outcome::Failed;
 }
 

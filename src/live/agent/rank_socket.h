@@ -31,6 +31,8 @@ class RankSocket {
 
   // False if the record was dropped.
   bool send(const RankOrder& order);
+  // Since the rank took something last.
+  uint64_t dropped_count() const { return dropped_; }
   bool has_queued() const { return !queue_.empty(); }
   void flush();  // what is queued, as far as the rank takes it
 
@@ -50,6 +52,7 @@ class RankSocket {
   os::Descriptor descriptor_;
   std::deque<std::vector<std::byte>> queue_;
   size_t queued_bytes_ = 0;
+  uint64_t dropped_ = 0;
   uint64_t refused_ = 0;
   bool has_ended_ = false;
 };

@@ -51,7 +51,7 @@ DeathBellWaiter::~DeathBellWaiter() {
     const MutexLock lock(mutex_);
     is_stopping_ = true;
   }
-  stopping_.notify_all();
+  changed_.notify_all();
   thread_.join();
 }
 
@@ -65,7 +65,7 @@ bool DeathBellWaiter::wait_until_armed() {
   for (int polls = 0; !is_stopping_; ++polls) {
     // Acquire: the process has locked the mutex before it set the flag.
     if (parts_.is_armed.load(std::memory_order_acquire) != 0) return true;
-    stopping_.wait_for(mutex_, polls < kArmPollsFirst ? kArmPollFirst : kArmPollLater);
+    changed_.wait_for(mutex_, polls < kArmPollsFirst ? kArmPollFirst : kArmPollLater);
   }
   return false;
 }

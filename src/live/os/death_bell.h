@@ -35,6 +35,9 @@ class DeathBellWaiter {
   DeathBellWaiter(const DeathBellWaiter&) = delete;
   DeathBellWaiter& operator=(const DeathBellWaiter&) = delete;
 
+  // The bell may have been armed by now: spares the waiter the rest of its pause.
+  void look_again() { changed_.notify_all(); }
+
  private:
   bool wait_until_armed() EXCLUDES(mutex_);
   void wait_for_ring() EXCLUDES(mutex_);
@@ -43,7 +46,7 @@ class DeathBellWaiter {
   DeathBellParts parts_;
   std::function<void()> on_ring_;
   Mutex mutex_;
-  Condition stopping_;
+  Condition changed_;  // is_stopping_, or perhaps is_armed
   bool is_stopping_ GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses everything above
 };
