@@ -1,0 +1,57 @@
+// What to do about a fault: the alternative of the least expected loss, in rank-milliseconds, from
+// what this run has measured. Every alternative is priced and kept, the ones that cannot be done
+// too, with the numbers behind it.
+//
+// Pure; integers only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "core/model/incident.h"
+
+namespace paceline::recovery {
+
+// How long a choice about pace is reckoned to matter. Nobody knows how long a rank stays slow;
+// reported means are minutes, and the choice is made again whenever what is measured changes.
+inline constexpr int64_t kHorizonSteps = 200;
+
+// Index of the cheapest; the earlier of equals, so that doing less comes first. REQUIRES: not
+// empty. An alternative with kImpossible is never chosen unless all are.
+inline constexpr int64_t kImpossible = INT64_MAX;
+size_t choose(const std::vector<Alternative>& alternatives);
+
+// --- A rank that is slow ---
+
+struct PaceQuestion {
+  uint32_t ranks = 0;   // that work
+  Duration now;         // time until the slowest rank is done: as the work is divided now,
+  Duration ideal;       //   if all ranks were alike,
+  Duration rebalanced;  //   with the best division for the measured costs,
+  std::optional<Duration> swapped;  //   and with a spare in the place of the slow ranks
+  Duration overhead;                // of a step: what is not computing
+  Duration repair;                  // what a later loss costs more when no spare is left
+  bool may_rebalance = true;
+  std::string why_not;  // if it may not
+};
+std::vector<Alternative> price_pace(const PaceQuestion& question);
+
+// --- A rank that is lost ---
+
+struct LossQuestion {
+  uint32_t ranks = 0;        // that are to work
+  uint32_t lost = 0;         // of them
+  uint32_t standing_by = 0;  // hot spares that could work at once
+  uint32_t micro_batches_redone = 0;
+  Duration micro_batch;  // cost of one
+  Duration restart;      // of a process until it works again, with its heal
+  Duration step;
+  Duration shrunk_step;     // with the survivors alone
+  bool can_restart = true;  // the lost have somewhere to be started again
+};
+std::vector<Alternative> price_loss(const LossQuestion& question);
+
+}  // namespace paceline::recovery

@@ -1,0 +1,264 @@
+#include "core/recovery/hang_detector.h"
+
+#include <algorithm>
+
+#include "base/str.h"
+#include "core/recovery/limits.h"
+
+namespace paceline::recovery {
+namespace {
+
+// Windows of two hosts that the controller takes out of one backlog lie at one moment for it; two
+// judgements apart in time see at least one newer window of each.
+constexpr Duration kConfirmation = Duration::milliseconds(40);
+// A view older than so many windows says nothing of the present.
+constexpr int64_t kFreshWindows = 4;
+
+bool is_waiting(RankPhase phase) { return phase == RankPhase::Wait || phase == RankPhase::Prepare; }
+bool is_in_program(RankPhase phase) {
+  return phase == RankPhase::Compute || phase == RankPhase::Outside;
+}
+
+// Has a suspicion held for long enough? `since` is when it came up first.
+bool is_confirmed(std::optional<Instant>& since, Instant now, bool is_suspect) {
+  if (!is_suspect) {
+    since.reset();
+    return false;
+  }
+  if (!since) since = now;
+  return now - *since >= kConfirmation;
+}
+
+// Does its process burn CPU time in this phase, or does it sit still?
+const char* how_it_stays(Duration cpu_time, Duration stay) {
+  return cpu_time * 2 > stay ? "it spins" : "it is blocked";
+}
+
+}  // namespace
+
+// --- What is seen ---
+
+void HangDetector::observe(Instant now, const Window& window) {
+  for (const RankView& view : window.views) {
+    Watched& watched = watched_[view.rank];
+    const bool has_moved = watched.view.committed != view.committed ||
+                           watched.view.phase_since != view.phase_since ||
+                           (watched.view.is_stopped && !view.is_stopped) ||
+                           (watched.view.is_traced && !view.is_traced);
+    if (has_moved || watched.heard == Instant()) watched.moved = now;
+    take_view(watched, view, window);
+    watched.heard = now;
+  }
+}
+
+void HangDetector::take_view(Watched& watched, const RankView& view, const Window& window) {
+  const bool is_first = watched.at == Instant();
+  const Duration between = is_first ? kWindowInterval : window.at - watched.at;
+  // Time that nobody saw, or in which a debugger held the process.
+  const Duration unseen = view.is_traced ? std::max(window.blind, between) : window.blind;
+  if (is_first || view.phase_since != watched.view.phase_since ||
+      view.committed != watched.view.committed) {
+    watched.phase_credit = Duration();
+    watched.cpu_time_at_entry = view.cpu_time;
+  }
+  if (is_first || view.last_beat != watched.view.last_beat) watched.beat_credit = Duration();
+  watched.phase_credit += unseen;
+  watched.beat_credit += unseen;
+  watched.interval = between;
+  watched.view = view;
+  watched.at = window.at;
+}
+
+void HangDetector::add_sample(RankId rank, const RankSample& sample) {
+  if (const auto found = watched_.find(rank); found != watched_.end())
+    found->second.last_sample = sample;
+}
+
+void HangDetector::credit_all(Duration blind) {
+  for (auto& [rank, watched] : watched_) {
+    watched.phase_credit += blind;
+    watched.beat_credit += blind;
+    watched.stopped_since.reset();
+    watched.stuck_since.reset();
+  }
+}
+
+bool HangDetector::has_moved_since(RankId rank, Instant found) const {
+  const auto known = watched_.find(rank);
+  return known == watched_.end() || known->second.moved > found;
+}
+
+bool HangDetector::is_fresh(const Watched& watched, Instant now) {
+  return now - watched.heard <= std::max(kWindowInterval, watched.interval) * kFreshWindows;
+}
+
+Duration HangDetector::beat_age(const Watched& watched) {
+  if (watched.view.last_beat == Instant()) return {};  // its library has not begun to beat
+  return watched.at - watched.view.last_beat - watched.beat_credit;
+}
+
+// --- Suspicion of one rank ---
+
+std::optional<HangDetector::Suspicion> HangDetector::suspect_stopped(const Watched& watched,
+                                                                     const RunHistory& history) {
+  if (!watched.view.is_stopped || watched.view.is_traced) return std::nullopt;
+  const Suspicion suspicion{.hang_class = HangClass::Stopped,
+                            .stay = beat_age(watched),
+                            .limit = stopped_limit(history),
+                            .what = "all its threads are stopped by a signal"};
+  if (suspicion.stay < suspicion.limit) return std::nullopt;
+  return suspicion;
+}
+
+std::optional<HangDetector::Suspicion> HangDetector::suspect_traced(const Watched& watched,
+                                                                    const RunHistory& history) {
+  const RankView& view = watched.view;
+  if (!view.is_traced) return std::nullopt;
+  Suspicion suspicion{.hang_class = HangClass::Traced,
+                      .stay = beat_age(watched) + watched.beat_credit,
+                      .limit = stopped_limit(history),
+                      .what = "a debugger holds it"};
+  if (suspicion.stay < suspicion.limit && is_in_program(view.phase)) {
+    suspicion.stay = watched.at - view.phase_since;
+    suspicion.limit = stay_limit(history, view.phase, view.rank);
+  }
+  if (suspicion.stay < suspicion.limit) return std::nullopt;
+  return suspicion;
+}
+
+// `newest`: turns that the foremost member has committed.
+std::optional<HangDetector::Suspicion> HangDetector::suspect_stuck(const Watched& watched,
+                                                                   Turn newest,
+                                                                   const RunHistory& history) {
+  const RankView& view = watched.view;
+  if (view.is_traced) return std::nullopt;
+  Suspicion suspicion;
+  suspicion.limit = stay_limit(history, view.phase, view.rank);
+  const Duration in_phase = watched.at - view.phase_since - watched.phase_credit;
+  const Duration cpu_time = view.cpu_time - watched.cpu_time_at_entry;
+  if (view.phase == RankPhase::Compute) {
+    suspicion.hang_class = HangClass::Stuck;
+    suspicion.stay = in_phase;
+    suspicion.what =
+        str("inside micro-batch ", view.micro_batch, ", where ", how_it_stays(cpu_time, in_phase));
+  } else if (view.phase == RankPhase::Outside) {
+    suspicion.hang_class = HangClass::NeverEntered;
+    suspicion.stay = in_phase;
+    suspicion.what = str("in the program's own code, where ", how_it_stays(cpu_time, in_phase),
+                         "; it does not come to the collective");
+  } else if (is_waiting(view.phase)) {
+    suspicion.hang_class = HangClass::Stuck;
+    const std::optional<RankSample>& last = watched.last_sample;
+    const bool has_commit = last && last->turn.next() == view.committed && !last->is_flagged;
+    if (view.committed < newest) {
+      suspicion.stay = in_phase;
+      suspicion.what =
+          str("in finish_step and has committed ", view.committed, " of ", newest, " turns");
+    } else if (has_commit && view.phase_since < last->committed) {
+      suspicion.stay = watched.at - last->committed - watched.phase_credit;
+      suspicion.what = "in finish_step, which does not return though its turn is committed";
+    }
+  }
+  if (suspicion.stay < suspicion.limit) {
+    suspicion.stay = beat_age(watched);
+    suspicion.hang_class = HangClass::Stuck;
+    suspicion.what = "its library's own thread does not run";
+  }
+  if (suspicion.stay < suspicion.limit) return std::nullopt;
+  return suspicion;
+}
+
+// --- Judgement of all ---
+
+HangFinding HangDetector::finding_of(RankId rank, const Suspicion& suspicion,
+                                     const std::string& context) {
+  return {.hang_class = suspicion.hang_class,
+          .rank = rank,
+          .may_act = true,
+          .stay = suspicion.stay,
+          .limit = suspicion.limit,
+          .evidence = str("for ", suspicion.stay, " (limit ", suspicion.limit, ") ", suspicion.what,
+                          "; ", context)};
+}
+
+std::vector<HangFinding> HangDetector::judge(Instant now, const std::vector<RankId>& members,
+                                             const RunHistory& history) {
+  std::vector<HangFinding> findings;
+  judge_stopped(now, members, history, findings);
+  if (findings.empty()) judge_stuck(now, members, history, findings);
+  return findings;
+}
+
+// Needs no evidence of others, but that they run: when everything is stopped, it is not the rank.
+void HangDetector::judge_stopped(Instant now, const std::vector<RankId>& members,
+                                 const RunHistory& history, std::vector<HangFinding>& findings) {
+  const size_t first = findings.size();
+  size_t stale = 0;
+  for (const RankId rank : members) {
+    const auto found = watched_.find(rank);
+    if (found == watched_.end() || !is_fresh(found->second, now)) {
+      ++stale;
+      continue;
+    }
+    Watched& watched = found->second;
+    if (const std::optional<Suspicion> traced = suspect_traced(watched, history)) {
+      findings.push_back(finding_of(rank, *traced, "never acted on"));
+      findings.back().may_act = false;
+    }
+    const std::optional<Suspicion> suspicion = suspect_stopped(watched, history);
+    stale += suspicion ? 1 : 0;
+    if (is_confirmed(watched.stopped_since, now, suspicion.has_value()))
+      findings.push_back(finding_of(rank, *suspicion, "its library gives no beat"));
+  }
+  if (stale == members.size())
+    findings.erase(findings.begin() + static_cast<std::ptrdiff_t>(first), findings.end());
+}
+
+void HangDetector::judge_stuck(Instant now, const std::vector<RankId>& members,
+                               const RunHistory& history, std::vector<HangFinding>& findings) {
+  Turn newest;
+  for (const RankId rank : members) {
+    const auto found = watched_.find(rank);
+    if (found == watched_.end() || !is_fresh(found->second, now)) return;
+    newest = std::max(newest, found->second.view.committed);
+  }
+  std::vector<std::pair<Watched*, Suspicion>> suspects;
+  size_t waiting = 0;
+  Duration shortest_wait = Duration::max();
+  bool is_anyone_busy = false;
+  for (const RankId rank : members) {
+    Watched& watched = watched_.at(rank);
+    if (const std::optional<Suspicion> suspicion = suspect_stuck(watched, newest, history)) {
+      suspects.emplace_back(&watched, *suspicion);
+    } else if (is_waiting(watched.view.phase)) {
+      ++waiting;
+      shortest_wait =
+          std::min(shortest_wait, watched.at - watched.view.phase_since - watched.phase_credit);
+    } else {
+      is_anyone_busy = true;  // and may be so: nobody can be blamed yet
+    }
+  }
+  // When most of them are away it is what the program does, not what a rank suffers.
+  const bool is_evident = !is_anyone_busy && waiting > 0 && suspects.size() * 2 <= members.size();
+  std::map<RankId, Suspicion> evident;
+  for (auto& [watched, suspicion] : suspects)
+    if (is_evident) evident.emplace(watched->view.rank, suspicion);
+  for (const RankId rank : members) {
+    const auto found = evident.find(rank);
+    if (is_confirmed(watched_.at(rank).stuck_since, now, found != evident.end()))
+      findings.push_back(
+          finding_of(rank, found->second, str(waiting, " others wait for it at turn ", newest)));
+  }
+  const Duration limit = collective_limit(history);
+  if (suspects.empty() && !is_anyone_busy && waiting > 1 && shortest_wait >= limit)
+    findings.push_back(
+        {.hang_class = HangClass::Stuck,
+         .rank = std::nullopt,
+         .may_act = true,
+         .stay = shortest_wait,
+         .limit = limit,
+         .evidence = str("all ", waiting, " ranks have been in the collective of turn ", newest,
+                         " for ", shortest_wait, ", limit ", limit)});
+}
+
+}  // namespace paceline::recovery

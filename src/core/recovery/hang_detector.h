@@ -1,0 +1,95 @@
+// HangDetector: which rank keeps all others waiting and will not come back.
+//
+// A timeout alone cannot tell a hang from a long step. What the ranks do at the same moment can: in
+// a hang every rank but the hung ones has come to the collective of this turn and waits there. So a
+// long stay is judged only when all others wait, and then a few steps are enough:
+//
+//   stopped        every thread is stopped and the library's own thread gives no beat
+//   never entered  in the program's own code, its share done or not begun: it does not come
+//   stuck          inside a micro-batch, or inside finish_step though its turn is committed, or its
+//                  library does not run
+//   traced         under a debugger: told, never acted on
+//
+// Limits are learned from the run (limits.h says how they are made). What the observer did not see
+// is not held against a rank: a window that its agent made late, a pause of the controller itself
+// and time under a debugger are credited to every stay that they fall into.
+//
+// All lengths are measured on the clock of the rank's own host; hosts' clocks are never compared.
+// Pure. Cost of judge(): O(members).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/model/host_message.h"
+#include "core/model/incident.h"
+#include "core/recovery/run_history.h"
+
+namespace paceline::recovery {
+
+struct HangFinding {
+  HangClass hang_class = HangClass::None;
+  std::optional<RankId> rank;  // none: all have entered the collective, and it does not end
+  bool may_act = false;        // false: to be told only
+  Duration stay;
+  Duration limit;
+  std::string evidence;
+};
+
+class HangDetector {
+ public:
+  // `now` is the controller's clock; everything in the window is on the agent's.
+  void observe(Instant now, const Window& window);
+  void add_sample(RankId rank, const RankSample& sample);
+  // The observer itself did not run for so long.
+  void credit_all(Duration blind);
+  void forget(RankId rank) { watched_.erase(rank); }
+
+  // Findings about `members`, the ranks of the epoch in force; each is given again at every call
+  // for as long as it holds. A finding must have held in two calls at least kConfirmation apart.
+  std::vector<HangFinding> judge(Instant now, const std::vector<RankId>& members,
+                                 const RunHistory& history);
+  // True if the rank has committed, changed its phase, or run again since it was found.
+  bool has_moved_since(RankId rank, Instant found) const;
+
+ private:
+  struct Watched {
+    RankView view;
+    Instant at;         // agent's clock, of the newest window
+    Instant heard;      // controller's clock
+    Duration interval;  // between its last two windows
+    Duration phase_credit, beat_credit;
+    Instant moved;               // controller's clock: last sign of going on
+    Duration cpu_time_at_entry;  // of its phase
+    std::optional<RankSample> last_sample;
+    std::optional<Instant> stopped_since, stuck_since;  // suspected since; controller's clock
+  };
+  struct Suspicion {
+    HangClass hang_class = HangClass::None;
+    Duration stay;
+    Duration limit;
+    std::string what;
+  };
+
+  static void take_view(Watched& watched, const RankView& view, const Window& window);
+  static bool is_fresh(const Watched& watched, Instant now);
+  static Duration beat_age(const Watched& watched);
+  static std::optional<Suspicion> suspect_stopped(const Watched& watched,
+                                                  const RunHistory& history);
+  static std::optional<Suspicion> suspect_traced(const Watched& watched, const RunHistory& history);
+  static std::optional<Suspicion> suspect_stuck(const Watched& watched, Turn newest,
+                                                const RunHistory& history);
+  static HangFinding finding_of(RankId rank, const Suspicion& suspicion,
+                                const std::string& context);
+  void judge_stopped(Instant now, const std::vector<RankId>& members, const RunHistory& history,
+                     std::vector<HangFinding>& findings);
+  void judge_stuck(Instant now, const std::vector<RankId>& members, const RunHistory& history,
+                   std::vector<HangFinding>& findings);
+
+  std::map<RankId, Watched> watched_;
+};
+
+}  // namespace paceline::recovery

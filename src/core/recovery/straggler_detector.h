@@ -1,0 +1,82 @@
+// StragglerDetector: which rank needs persistently longer for a micro-batch than the others do.
+//
+// The cost of a micro-batch on a rank is its compute time without waiting for others and without
+// waiting for a core (run-queue delay is its host's symptom), median of its last turns. A rank is
+// slow when that is at least kSlowPermille above the median of the others *and* stands out of the
+// noise of the measurement. Medians over a dozen turns make it persistent: some steps of 20 times
+// the length change nothing, and a rank that is 10 % slower is found within 20 steps.
+//
+// When the turns of all ranks vary widely, each time with another one last, the work itself is
+// uneven: that is imbalance, and no rank's fault.
+//
+// Pure; integers only. Cost of update(): O(ranks x window).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/model/ids.h"
+#include "core/model/sample.h"
+
+namespace paceline::recovery {
+
+struct PaceChange {
+  RankId rank;
+  bool is_slow = false;  // false: it is back at the pace of the others
+  int64_t cost_ns = 0;
+  int64_t others_ns = 0;
+  std::string evidence;
+};
+
+class StragglerDetector {
+ public:
+  // Samples of one rank in the order of their turns.
+  void add(RankId rank, const RankSample& sample);
+  void forget(RankId rank);
+  // What was measured of this rank led to a worse division: not judged slow for so many samples.
+  void distrust(RankId rank, uint32_t samples);
+
+  // Judges anew; what has changed since the last call, by rank.
+  std::vector<PaceChange> update();
+
+  // What a division of the work should reckon with: slow ranks at their own cost, rounded to 1 %;
+  // all others alike, so that noise moves no work. Empty until something is measured.
+  std::map<RankId, int64_t> costs_ns() const;
+  const std::map<RankId, int64_t>& slow() const { return slow_; }  // with their cost
+  // Set once the work has proved uneven: how far the last rank is behind the median, and why that
+  // is nobody's fault.
+  std::optional<std::string> take_imbalance();
+
+ private:
+  struct Pace {
+    std::deque<int64_t> cost_ns;  // per micro-batch, one entry a turn
+    std::deque<int64_t> delay_permille;
+    Turn newest;
+    uint32_t distrusted = 0;
+  };
+  struct Summary {
+    int64_t cost_ns = 0;         // median of the window
+    int64_t recent_ns = 0;       // median of its newest part
+    int64_t noise_permille = 0;  // median deviation, of the cost
+  };
+
+  std::map<RankId, Summary> summarize() const;
+  void judge(RankId rank, const std::map<RankId, Summary>& all, std::vector<PaceChange>& changes);
+  void close_turns();
+
+  std::map<RankId, Pace> ranks_;
+  std::map<RankId, int64_t> slow_;
+  int64_t usual_ns_ = 0;  // median of the ranks that are not slow
+
+  // Imbalance: per turn, who was last and by how much.
+  std::map<Turn, std::map<RankId, int64_t>> open_turns_;
+  std::deque<std::pair<RankId, int64_t>> last_permille_;
+  bool has_told_imbalance_ = false;
+};
+
+}  // namespace paceline::recovery
