@@ -71,6 +71,7 @@ void ControllerCore::State::drive() {
   start_if_all_up();
   restart_due();
   advance_joiners();
+  judge();
   announce_pending();
   carry_out_membership();
   finish_if_all_done();

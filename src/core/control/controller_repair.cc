@@ -37,7 +37,9 @@ void ControllerCore::State::carry_out(const Decided& effect) {
   }
   for (const auto& [id, incident] : incidents_.open_incidents()) {
     Incident* open = incidents_.find(id);
-    if (open->kind == IncidentKind::Poison) continue;
+    const bool is_apart = open->was_only_observed || open->kind == IncidentKind::Poison ||
+                          open->kind == IncidentKind::Straggler;
+    if (is_apart) continue;  // no new epoch ends it
     incidents_.await_commit_in(id, effect.epoch.number);
     explain_repair(*open, effect);
     publish(*open);
@@ -70,6 +72,11 @@ void ControllerCore::State::explain_repair(Incident& incident, const Decided& de
   const std::vector<MemberIndex> workers = divider_.workers_of(decision.epoch.members);
   const bool has_spare = workers.size() >= world_size_;
   incident.micro_batches_redone = decision.micro_batches_redone;
+  const auto lost =
+      std::count_if(roster_.slots.begin(), roster_.slots.end(),
+                    [&](const auto& entry) { return entry.second.incident == incident.id; });
+  incident.alternatives = price_loss_of(static_cast<uint32_t>(std::max<ptrdiff_t>(1, lost)),
+                                        decision.micro_batches_redone);
   incident.action = has_spare ? ActionKind::SwapSpare : ActionKind::Shrink;
   incident.reason = str(decision.micro_batches_redone, " micro-batches of the running step go to ",
                         decision.epoch.members.size(), " survivors in epoch ",
@@ -77,15 +84,10 @@ void ControllerCore::State::explain_repair(Incident& incident, const Decided& de
                         "; the lost processes are started again beside it");
 }
 
-// Hot spares stand by while enough others can work.
+// Who stands by while enough others can work.
 void ControllerCore::State::set_divider() {
   divider_.set_workers(world_size_ != 0 ? world_size_ : spec_.ranks());
-  std::set<RankId> standby;
-  for (const auto& [id, slot] : roster_.slots) {
-    const bool is_spare = roster_.hosts.at(slot.host).is_spare;
-    if (is_spare) standby.insert(slot.rank());
-  }
-  divider_.set_standby(std::move(standby));
+  divider_.set_standby(standby_with(judgement_.relieved));
 }
 
 }  // namespace paceline::control

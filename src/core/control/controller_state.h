@@ -6,6 +6,7 @@
 //   controller_ranks.cc    processes: start, end, restart, heal, join
 //   controller_repair.cc   epochs and incidents: what a decision of Membership means
 //   controller_watch.cc    samples in; progress, turns and goodput out
+//   controller_judgement.cc  hangs, stragglers, and the division of work by pace
 #pragma once
 
 #include <map>
@@ -20,9 +21,11 @@
 #include "core/control/controller_core.h"
 #include "core/control/goodput_ledger.h"
 #include "core/control/incident_log.h"
+#include "core/control/judgement.h"
 #include "core/control/membership.h"
 #include "core/control/roster.h"
 #include "core/control/turn_log.h"
+#include "core/recovery/choice.h"
 
 namespace paceline::control {
 
@@ -124,6 +127,29 @@ class ControllerCore::State {
   void advance_ledger();
   void note_commit(Turn committed, Step step, EpochNumber epoch);
 
+  // --- controller_judgement.cc ---
+  RecoveryMode mode_of(const char* scope) const;
+  void measure(const Window& window);
+  void measure(RankId rank, const RankSample& sample);
+  void forget_the_gone();
+  void measure_restarts();
+  Duration restart_time() const;
+  void judge();
+  void judge_hangs();
+  void observe_hang(Slot& slot, const recovery::HangFinding& finding);
+  void end_observed_hangs();
+  void judge_endless_collective(const recovery::HangFinding& finding);
+  void judge_pace();
+  void begin_slowness(const recovery::PaceChange& change);
+  void end_slowness(RankId rank, const std::string& why);
+  std::map<RankId, int64_t> costs_of_members() const;
+  void divide_by_pace();
+  recovery::PaceQuestion ask_about_pace(const std::map<RankId, int64_t>& costs) const;
+  void carry_out_pace(const Alternative& chosen);
+  void follow_rebalance();
+  std::set<RankId> standby_with(const std::set<RankId>& relieved) const;
+  std::vector<Alternative> price_loss_of(uint32_t lost, uint32_t redone) const;
+
   // --- Small parts ---
   void journal(JournalRecord record) { effects.journal.push_back(std::move(record)); }
   void send(HostId host, HostCommand command);
@@ -142,6 +168,7 @@ class ControllerCore::State {
   std::optional<Membership> membership_;  // of a job that links the library
   std::optional<TurnLog> turns_;
   std::optional<GoodputLedger> ledger_;
+  Judgement judgement_;
   uint32_t world_size_ = 0;  // working ranks at the start
 
   std::optional<Instant> gather_until_;

@@ -14,11 +14,13 @@ void ControllerCore::State::take_window(HostId, const Window& window) {
       note_commit(view.committed, view.step, view.epoch);
     if (membership_) membership_->entered(view.rank, view.epoch);
   }
+  measure(window);
   for (const auto& [rank, sample] : window.samples) take_sample(rank, sample);
   for (const RankMetric& metric : window.metrics) watch(metric);
 }
 
-void ControllerCore::State::take_sample(RankId, const RankSample& sample) {
+void ControllerCore::State::take_sample(RankId rank, const RankSample& sample) {
+  measure(rank, sample);
   if (!turns_ || !ledger_) return;
   ledger_->computed(sample.compute);
   for (Incident& ended : incidents_.committed(sample.epoch, sample.committed)) {
@@ -62,7 +64,20 @@ void ControllerCore::State::advance_ledger() {
 
 void ControllerCore::State::on(const RecoveryModeSet& event) {
   const char* names[] = {"act", "observe", "off"};
-  spec_.recovery = event.mode;
+  const bool is_known =
+      event.scope.empty() || event.scope == kHangScope || event.scope == kStragglerScope;
+  if (!is_known) {
+    notice(str("no detector is called ", event.scope, ": there are ", kHangScope, " and ",
+               kStragglerScope));
+    return;
+  }
+  if (event.scope.empty()) {
+    spec_.recovery = event.mode;
+    judgement_.modes.clear();
+  } else {
+    judgement_.modes[event.scope] = event.mode;
+  }
+  judgement_.decided_for.reset();
   notice(str("recovery mode ", names[static_cast<int>(event.mode)],
              event.scope.empty() ? "" : " for ", event.scope));
 }

@@ -43,6 +43,11 @@ class IncidentLog {
     });
     return ended;
   }
+  // It is over, or nothing will be done about it.
+  void close(uint32_t id) {
+    open_.erase(id);
+    awaited_.erase(id);
+  }
   bool is_repairing() const { return !awaited_.empty(); }
   const std::map<uint32_t, Incident>& open_incidents() const { return open_; }
 

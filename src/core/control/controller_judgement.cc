@@ -1,0 +1,402 @@
+// Judgement of ranks that live: hangs and stragglers, and what is done about them. Detection is in
+// core/recovery; here its findings become incidents, lost ranks and divisions of work.
+#include <algorithm>
+
+#include "base/check.h"
+#include "core/control/controller_state.h"
+#include "core/recovery/choice.h"
+#include "core/recovery/robust.h"
+
+namespace paceline::control {
+namespace {
+
+constexpr Duration kInterval = Duration::milliseconds(50);
+// A judgement later than this after it was due says that the controller itself did not run.
+constexpr Duration kOwnLateness = Duration::milliseconds(20);
+// All wait for ever: the same members form a new epoch, at most this often.
+constexpr Duration kReformInterval = Duration::seconds(30);
+constexpr uint64_t kTurnsBetweenRebalances = 25;
+constexpr size_t kStepsBefore = 7;  // a straggler has been slow for longer when it is found
+constexpr size_t kStepsAfter = 12;
+constexpr uint64_t kTurnsUntilChecked = 14;
+constexpr uint32_t kMostDistrustSamples = 10'000;
+constexpr int64_t kLeastGainPermille = 10;
+constexpr Duration kUsualRestart = Duration::seconds(3);  // until one is measured
+constexpr size_t kRestarts = 16;
+
+}  // namespace
+
+RecoveryMode ControllerCore::State::mode_of(const char* scope) const {
+  const auto found = judgement_.modes.find(scope);
+  return found == judgement_.modes.end() ? spec_.recovery : found->second;
+}
+
+// --- What is measured ---
+
+void ControllerCore::State::measure(const Window& window) {
+  judgement_.hangs.observe(now_, window);
+  for (const RankView& view : window.views) judgement_.measured.insert(view.rank);
+}
+
+void ControllerCore::State::measure(RankId rank, const RankSample& sample) {
+  judgement_.measured.insert(rank);
+  judgement_.history.add(rank, sample);
+  judgement_.hangs.add_sample(rank, sample);
+  judgement_.stragglers.add(rank, sample);
+}
+
+void ControllerCore::State::forget_the_gone() {
+  std::erase_if(judgement_.measured, [this](RankId rank) {
+    const Slot* slot = roster_.find(rank);
+    if (slot != nullptr && slot->is_alive()) return false;
+    judgement_.history.forget(rank);
+    judgement_.hangs.forget(rank);
+    judgement_.stragglers.forget(rank);
+    judgement_.relieved.erase(rank);
+    end_slowness(rank, "its process has ended");
+    return true;
+  });
+}
+
+void ControllerCore::State::measure_restarts() {
+  for (const auto& [id, slot] : roster_.slots) {
+    const RankId rank = slot.rank();
+    if (slot.is_joiner && slot.state == SlotState::Starting) {
+      judgement_.restarting_since.emplace(rank, now_);
+    } else if (slot.state == SlotState::Member) {
+      const auto found = judgement_.restarting_since.find(rank);
+      if (found == judgement_.restarting_since.end()) continue;
+      judgement_.restart_ns.push_back((now_ - found->second).in_nanoseconds());
+      if (judgement_.restart_ns.size() > kRestarts) judgement_.restart_ns.pop_front();
+      judgement_.restarting_since.erase(found);
+    }
+  }
+  std::erase_if(judgement_.restarting_since,
+                [this](const auto& entry) { return roster_.find(entry.first) == nullptr; });
+}
+
+Duration ControllerCore::State::restart_time() const {
+  if (judgement_.restart_ns.empty()) return kUsualRestart;
+  return Duration::nanoseconds(
+      recovery::median_of({judgement_.restart_ns.begin(), judgement_.restart_ns.end()}));
+}
+
+// --- Every interval ---
+
+void ControllerCore::State::judge() {
+  if (phase != JobPhase::Running || !membership_) return;
+  std::optional<Instant>& last_at = judgement_.last_at;
+  if (last_at && now_ < *last_at + kInterval) return;
+  if (last_at && now_ - *last_at > kInterval + kOwnLateness)
+    judgement_.hangs.credit_all(now_ - *last_at - kInterval);
+  last_at = now_;
+  forget_the_gone();
+  measure_restarts();
+  end_observed_hangs();
+  if (membership_->phase() != Membership::Phase::Idle) return;
+  if (membership_->base().number == EpochNumber(0)) return;
+  judge_hangs();
+  if (membership_->phase() == Membership::Phase::Idle) judge_pace();
+}
+
+// --- Hangs ---
+
+void ControllerCore::State::judge_hangs() {
+  const RecoveryMode mode = mode_of(kHangScope);
+  if (mode == RecoveryMode::Off) return;
+  std::vector<RankId> members;
+  for (const Member& member : membership_->base().members) {
+    const Slot* slot = roster_.find(member.rank);
+    if (slot != nullptr && slot->is_alive()) members.push_back(member.rank);
+  }
+  if (members.size() < 2) return;  // nobody else to tell a hang from a long step by
+  for (const recovery::HangFinding& finding :
+       judgement_.hangs.judge(now_, members, judgement_.history)) {
+    if (!finding.rank) {
+      if (mode == RecoveryMode::Act) judge_endless_collective(finding);
+      continue;
+    }
+    Slot* slot = roster_.find(*finding.rank);
+    if (slot == nullptr || slot->state != SlotState::Member) continue;
+    if (finding.may_act && mode == RecoveryMode::Act) {
+      lose_hung_rank(*slot, finding.hang_class, finding.evidence);
+    } else {
+      observe_hang(*slot, finding);
+    }
+  }
+}
+
+void ControllerCore::State::observe_hang(Slot& slot, const recovery::HangFinding& finding) {
+  if (judgement_.observed_hangs.contains(slot.rank())) return;
+  Incident& incident = open_incident(IncidentKind::Hang, &slot);
+  judgement_.observed_hangs[slot.rank()] = incident.id;
+  incident.hang_class = finding.hang_class;
+  incident.evidence = finding.evidence;
+  incident.was_only_observed = true;
+  incident.action = ActionKind::Wait;
+  incident.alternatives = price_loss_of(1, 0);
+  incident.reason = finding.may_act ? "the recovery mode of hangs is observe: it would be ended "
+                                      "and started again"
+                                    : "whoever debugs it wants it as it is";
+  publish(incident);
+}
+
+void ControllerCore::State::end_observed_hangs() {
+  std::erase_if(judgement_.observed_hangs, [this](const auto& entry) {
+    Incident* incident = incidents_.find(entry.second);
+    if (incident == nullptr) return true;
+    if (!judgement_.hangs.has_moved_since(entry.first, incident->detected)) return false;
+    incident->recovered = now_;
+    publish(*incident);
+    incidents_.close(entry.second);
+    return true;
+  });
+}
+
+// All have entered the collective and it does not end: no rank is to blame, so the same members
+// try it again in a new epoch.
+void ControllerCore::State::judge_endless_collective(const recovery::HangFinding& finding) {
+  for (const auto& [id, slot] : roster_.slots)
+    if (slot.state == SlotState::Healing || slot.state == SlotState::Level) return;
+  std::optional<Instant>& last = judgement_.reformed_at;
+  if (last && now_ < *last + kReformInterval) return;
+  last = now_;
+  Incident& incident = open_incident(IncidentKind::Hang, std::nullopt);
+  incident.hang_class = finding.hang_class;
+  incident.evidence = finding.evidence;
+  incident.action = ActionKind::RestartInPlace;
+  incident.reason = "the same members reduce the step again in a new epoch";
+  publish(incident);
+  membership_->reform({});
+}
+
+// --- Pace ---
+
+void ControllerCore::State::judge_pace() {
+  const RecoveryMode mode = mode_of(kStragglerScope);
+  if (mode == RecoveryMode::Off || committed_ <= judgement_.judged_pace_at) return;
+  judgement_.judged_pace_at = committed_;
+  for (const recovery::PaceChange& change : judgement_.stragglers.update()) {
+    if (change.is_slow) {
+      begin_slowness(change);
+    } else {
+      end_slowness(change.rank, change.evidence);
+    }
+  }
+  if (const std::optional<std::string> imbalance = judgement_.stragglers.take_imbalance()) {
+    Incident& incident = open_incident(IncidentKind::Imbalance, std::nullopt);
+    incident.evidence = *imbalance;
+    incident.was_only_observed = true;
+    incident.reason = "no rank is at fault, so none is relieved";
+    publish(incident);
+    incidents_.close(incident.id);
+  }
+  follow_rebalance();
+  if (membership_->can_announce() && !is_rebalance_wanted_) divide_by_pace();
+}
+
+void ControllerCore::State::begin_slowness(const recovery::PaceChange& change) {
+  Slot* slot = roster_.find(change.rank);
+  if (slot == nullptr || judgement_.slow_incidents.contains(change.rank)) return;
+  Incident& incident = open_incident(IncidentKind::Straggler, slot);
+  judgement_.slow_incidents[change.rank] = incident.id;
+  incident.evidence = change.evidence;
+  incident.was_only_observed = mode_of(kStragglerScope) == RecoveryMode::Observe;
+  publish(incident);
+}
+
+void ControllerCore::State::end_slowness(RankId rank, const std::string& why) {
+  const auto found = judgement_.slow_incidents.find(rank);
+  if (found == judgement_.slow_incidents.end()) return;
+  if (Incident* incident = incidents_.find(found->second)) {
+    incident->recovered = now_;
+    publish(*incident);
+    incidents_.close(found->second);
+  }
+  judgement_.slow_incidents.erase(found);
+  notice(str(rank, " is slow no more: ", why));
+}
+
+// Costs of all members; those without a measured one count like the middle of the others.
+std::map<RankId, int64_t> ControllerCore::State::costs_of_members() const {
+  std::map<RankId, int64_t> costs = judgement_.stragglers.costs_ns();
+  if (costs.empty()) return costs;
+  std::vector<int64_t> known;
+  for (const auto& [rank, cost] : costs) known.push_back(cost);
+  const int64_t middle = recovery::median_of(std::move(known));
+  for (const Member& member : membership_->base().members) costs.emplace(member.rank, middle);
+  return costs;
+}
+
+// The division in force is compared with the best for what is measured now, whatever has changed:
+// a rank that has become slow, one that is back at pace, or a controller that has just started and
+// finds work divided by costs that hold no more.
+void ControllerCore::State::divide_by_pace() {
+  const Epoch& base = membership_->base();
+  const std::map<RankId, int64_t> costs = costs_of_members();
+  if (base.owner.empty() || costs.empty()) return;
+  Digest subject;
+  subject.add(base.number.value());
+  for (const auto& [rank, cost] : costs) subject.add(rank.slot.value()).add(cost);
+  if (judgement_.decided_for == subject.value()) return;
+
+  const std::map<RankId, int64_t>& slow = judgement_.stragglers.slow();
+  const uint64_t last = judgement_.rebalanced_at.value_or(Turn(0)).value();
+  const bool is_soon = judgement_.rebalanced_at && !slow.empty() &&
+                       committed_.value() < last + kTurnsBetweenRebalances;
+  const bool may_act = mode_of(kStragglerScope) == RecoveryMode::Act;
+  if (may_act) divider_.set_costs(costs);
+  if (is_soon && may_act) return;  // judged again when it may be done
+  judgement_.decided_for = subject.value();
+  set_divider();
+  const recovery::PaceQuestion question = ask_about_pace(costs);
+  const std::vector<Alternative> alternatives = recovery::price_pace(question);
+  const Alternative& chosen = alternatives[recovery::choose(alternatives)];
+  for (const auto& [rank, id] : judgement_.slow_incidents) {
+    Incident* incident = incidents_.find(id);
+    if (incident == nullptr) continue;
+    incident->alternatives = alternatives;
+    incident->action = may_act ? chosen.action : ActionKind::Wait;
+    incident->reason = may_act ? chosen.why : "only observed; else: " + chosen.why;
+    publish(*incident);
+  }
+  if (may_act) carry_out_pace(chosen);
+}
+
+recovery::PaceQuestion ControllerCore::State::ask_about_pace(
+    const std::map<RankId, int64_t>& costs) const {
+  const Epoch& base = membership_->base();
+  const auto busy = [&](const BalancedDivider& divider, const std::map<RankId, int64_t>& of) {
+    const auto owner = divider.regular(base.members, base.micro_batches());
+    return Duration::nanoseconds(makespan_ns(base.members, owner, of));
+  };
+  std::vector<int64_t> all;
+  for (const auto& [rank, cost] : costs) all.push_back(cost);
+  const int64_t middle = recovery::median_of(std::move(all));
+  std::map<RankId, int64_t> alike;
+  for (const auto& [rank, cost] : costs) alike[rank] = middle;
+  BalancedDivider plain = divider_;
+  plain.set_costs(alike);
+  BalancedDivider measured = divider_;
+  measured.set_costs(costs);
+
+  recovery::PaceQuestion question;
+  question.ranks = static_cast<uint32_t>(divider_.workers_of(base.members).size());
+  question.now = Duration::nanoseconds(makespan_ns(base.members, base.owner, costs));
+  question.ideal = busy(plain, alike);
+  question.rebalanced = busy(measured, costs);
+  const Duration step = judgement_.history.median_step().value_or(Duration());
+  question.overhead = std::max(Duration(), step - question.now);
+  question.repair = restart_time();
+  const auto& slow = judgement_.stragglers.slow();
+  if (!slow.empty() && base.members.size() >= question.ranks + slow.size()) {
+    std::set<RankId> relieved = judgement_.relieved;
+    for (const auto& [rank, cost] : slow) relieved.insert(rank);
+    measured.set_standby(standby_with(relieved));
+    question.swapped = busy(measured, costs);
+  }
+  return question;
+}
+
+void ControllerCore::State::carry_out_pace(const Alternative& chosen) {
+  const std::map<RankId, int64_t>& slow = judgement_.stragglers.slow();
+  if (slow.empty() && chosen.action == ActionKind::SwapSpare) return;
+  if (chosen.action == ActionKind::SwapSpare)
+    for (const auto& [rank, cost] : slow) judgement_.relieved.insert(rank);
+  if (chosen.action != ActionKind::Rebalance && chosen.action != ActionKind::SwapSpare) return;
+  is_rebalance_wanted_ = true;
+  judgement_.rebalanced_at = committed_;
+  judgement_.check.reset();
+  if (slow.empty()) {
+    notice(str("work is given back: ", chosen.why));
+    return;
+  }
+  Judgement::Check check;
+  for (const auto& [rank, cost] : slow) check.ranks.insert(rank);
+  check.step_before = judgement_.history.median_of_last(kStepsBefore).value_or(Duration());
+  judgement_.check = std::move(check);
+}
+
+// From the announcement to the proof that it has helped. One that has not is taken back, and what
+// led to it is not believed for a while.
+void ControllerCore::State::follow_rebalance() {
+  std::optional<Judgement::Check>& check = judgement_.check;
+  if (!check || is_rebalance_wanted_) return;
+  if (!check->epoch) {
+    check->epoch =
+        membership_->planned() ? membership_->planned()->number : membership_->base().number;
+    for (const auto& [rank, id] : judgement_.slow_incidents)
+      if (incidents_.find(id) != nullptr) incidents_.await_commit_in(id, *check->epoch);
+  }
+  if (membership_->base().number < *check->epoch) return;
+  if (membership_->base().number > *check->epoch) {
+    check.reset();  // other members: nothing to compare with
+    return;
+  }
+  if (!check->in_force_at) check->in_force_at = committed_;
+  if (committed_.value() < check->in_force_at->value() + kTurnsUntilChecked) return;
+  const Duration after = judgement_.history.median_of_last(kStepsAfter).value_or(Duration());
+  if (after < check->step_before || check->step_before == Duration()) {
+    judgement_.distrust_samples = 100;
+  } else {
+    notice(str("the new division of work takes ", after, " a step, the old one ",
+               check->step_before, ": taken back"));
+    for (const RankId rank : check->ranks) {
+      judgement_.stragglers.distrust(rank, judgement_.distrust_samples);
+      judgement_.relieved.erase(rank);
+      end_slowness(rank, "another division of work does not help");
+    }
+    judgement_.distrust_samples = std::min(judgement_.distrust_samples * 2, kMostDistrustSamples);
+  }
+  check.reset();
+}
+
+// Spares stand by, and so do the relieved, each in exchange for a spare.
+std::set<RankId> ControllerCore::State::standby_with(const std::set<RankId>& relieved) const {
+  std::set<RankId> standby;
+  for (const auto& [id, slot] : roster_.slots)
+    if (roster_.hosts.at(slot.host).is_spare) standby.insert(slot.rank());
+  for (const RankId rank : relieved) {
+    const Slot* slot = nullptr;
+    if (const auto found = roster_.slots.find(rank.slot);
+        found != roster_.slots.end() && found->second.rank() == rank)
+      slot = &found->second;
+    if (slot == nullptr || !slot->is_alive()) continue;
+    const auto spare = std::find_if(standby.begin(), standby.end(), [&](RankId other) {
+      return !relieved.contains(other) && membership_ && membership_->base().has(other);
+    });
+    if (spare == standby.end()) break;
+    standby.erase(spare);
+    standby.insert(rank);
+  }
+  return standby;
+}
+
+// --- What a loss costs ---
+
+std::vector<Alternative> ControllerCore::State::price_loss_of(uint32_t lost,
+                                                              uint32_t redone) const {
+  const uint32_t members = static_cast<uint32_t>(membership_->base().members.size());
+  const uint32_t working = std::max(1u, world_size_ != 0 ? world_size_ : spec_.ranks());
+  recovery::LossQuestion question;
+  question.ranks = working;
+  question.lost = std::min(lost, working);
+  const uint32_t needed = working - question.lost;
+  question.standing_by = members > needed ? members - needed : 0;
+  question.micro_batches_redone = redone;
+  if (const std::map<RankId, int64_t> costs = costs_of_members(); !costs.empty())
+    question.micro_batch = Duration::nanoseconds(costs.begin()->second);
+  question.restart = restart_time();
+  question.step = judgement_.history.median_step().value_or(Duration());
+  const auto most = [&](uint32_t ranks) {
+    return int64_t{(spec_.micro_batches + ranks - 1) / std::max(1u, ranks)};
+  };
+  question.shrunk_step =
+      question.step + question.micro_batch * (needed == 0 ? 0 : most(needed) - most(working));
+  question.can_restart =
+      std::any_of(roster_.hosts.begin(), roster_.hosts.end(),
+                  [](const auto& entry) { return entry.second.state == HostState::Ready; });
+  return recovery::price_loss(question);
+}
+
+}  // namespace paceline::control

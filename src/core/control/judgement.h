@@ -1,0 +1,57 @@
+// Judgement: what the controller holds to judge its ranks by: the detectors, what they have found
+// that is not over, and the division of work that follows from it. Plain data; the rules are in
+// controller_judgement.cc.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "core/model/job.h"
+#include "core/recovery/hang_detector.h"
+#include "core/recovery/run_history.h"
+#include "core/recovery/straggler_detector.h"
+
+namespace paceline::control {
+
+// Names of detectors, as scopes of a recovery mode.
+inline constexpr const char* kHangScope = "hang";
+inline constexpr const char* kStragglerScope = "straggler";
+
+struct Judgement {
+  recovery::RunHistory history;
+  recovery::HangDetector hangs;
+  recovery::StragglerDetector stragglers;
+  std::map<std::string, RecoveryMode> modes;  // of detectors that have their own
+
+  std::optional<Instant> last_at;  // judged last
+  std::set<RankId> measured;       // ranks that the detectors know
+  Turn judged_pace_at;
+
+  // Open incidents that nothing is done about.
+  std::map<RankId, uint32_t> observed_hangs;
+  std::map<RankId, uint32_t> slow_incidents;  // of ranks that are slow now
+  std::optional<Instant> reformed_at;         // when all were last found to wait for ever
+
+  // The division by pace.
+  std::set<RankId> relieved;            // slow ranks that stand by in exchange for a spare
+  std::optional<uint64_t> decided_for;  // digest of what the last choice was about
+  std::optional<Turn> rebalanced_at;
+  uint32_t distrust_samples = 100;  // doubled with each division that did not help
+  struct Check {                    // of a rebalance that is under way or just in force
+    std::set<RankId> ranks;
+    Duration step_before;
+    std::optional<EpochNumber> epoch;  // once it is announced
+    std::optional<Turn> in_force_at;
+  };
+  std::optional<Check> check;
+
+  // Measured restarts of processes, from their start to membership.
+  std::map<RankId, Instant> restarting_since;
+  std::deque<int64_t> restart_ns;
+};
+
+}  // namespace paceline::control
