@@ -18,6 +18,8 @@ struct Model {
 
   Duration micro_batch = Duration::milliseconds(5);  // compute, on a healthy rank
   uint32_t jitter_ppm = 50'000;                      // of it, uniform
+  uint32_t long_step_ppm = 0;                        // of turns on which someone takes
+  int64_t long_step_factor = 20;                     //   so many times as long, unannounced
   Duration update = Duration::milliseconds(1);       // the optimizer, between commit and begin_step
   Duration link_delay = Duration::microseconds(100);     // rank to rank
   Duration local_delay = Duration::microseconds(50);     // rank to agent

@@ -36,6 +36,11 @@ void SimulatedRank::enqueue(std::function<void()> action) {
   action();
 }
 
+void SimulatedRank::freeze() {
+  is_frozen_ = true;
+  frozen_at_ = world_.queue().now();
+}
+
 void SimulatedRank::thaw() {
   is_frozen_ = false;
   while (is_alive_ && !is_frozen_ && !frozen_actions_.empty()) {
@@ -137,14 +142,31 @@ void SimulatedRank::begin_turn() {
   }
   step_begun_ = core_.position().step;
   turn_begun_ = world_.queue().now();
-  turn_compute_ = Duration();
+  turn_compute_ = longest_compute_ = Duration();
+  turn_micro_batches_ = 0;
   core_.begin_step();
-  loop_ = Loop::InFinish;
+  set_loop(Loop::InFinish);
   settle();
 }
 
+void SimulatedRank::set_loop(Loop loop) {
+  loop_ = loop;
+  phase_since_ = world_.queue().now();
+}
+
+// Some turns are long, on all ranks or on one of them: the same ones whoever asks.
+int64_t SimulatedRank::length_factor() const {
+  const Model& model = world_.model();
+  if (model.long_step_ppm == 0) return 1;
+  Rng rng(mix64(model.seed ^ 0x6c6f'6e67ull) ^ step_begun_.value());
+  if (!rng.chance_ppm(model.long_step_ppm)) return 1;
+  const uint64_t victim = rng.below(2 * uint64_t{model.hosts} * model.ranks_per_host);
+  const bool is_all = victim >= uint64_t{model.hosts} * model.ranks_per_host;
+  return is_all || victim == id_.slot.value() ? model.long_step_factor : 1;
+}
+
 void SimulatedRank::finish_loop() {
-  loop_ = Loop::Done;
+  set_loop(Loop::Done);
   world_.from_rank(*this, RankDone{.rank = id_,
                                    .has_left = false,
                                    .committed = core_.position().committed,
@@ -152,7 +174,8 @@ void SimulatedRank::finish_loop() {
 }
 
 Duration SimulatedRank::compute_time() {
-  const int64_t base = world_.model().micro_batch.in_nanoseconds() * slowness_percent_ / 100;
+  const int64_t base =
+      world_.model().micro_batch.in_nanoseconds() * slowness_percent_ / 100 * length_factor();
   const int64_t jitter = base * world_.model().jitter_ppm / 1'000'000;
   return Duration::nanoseconds(base + rng_.between(0, std::max<int64_t>(jitter, 1)));
 }
@@ -161,16 +184,17 @@ void SimulatedRank::compute_or_finish() {
   if (loop_ != Loop::InFinish) return;
   const std::optional<MicroBatch> m = core_.begin_micro_batch();
   if (!m) return;
-  loop_ = Loop::Computing;
-  phase_since_ = world_.queue().now();
+  set_loop(Loop::Computing);
+  ++turn_micro_batches_;
   if (is_hung_) return;
   const Duration time = compute_time();
   turn_compute_ += time;
+  longest_compute_ = std::max(longest_compute_, time);
   world_.queue().after(time, [this, m] { enqueue([this, m] { micro_batch_done(*m); }); });
 }
 
 void SimulatedRank::micro_batch_done(MicroBatch m) {
-  loop_ = Loop::InFinish;
+  set_loop(Loop::InFinish);
   if (core_.is_held(m))
     for (uint32_t b = 0; b < world_.model().buckets; ++b) core_.accumulated(BucketId(b));
   settle();
@@ -197,7 +221,7 @@ void SimulatedRank::go_on() {
   if (loop_ != Loop::InFinish) return;
   if (core_.position().step != step_begun_ || core_.phase() == rank::Phase::Left) {
     if (core_.phase() == rank::Phase::Left) return;
-    loop_ = Loop::Updating;
+    set_loop(Loop::Updating);
     world_.queue().after(world_.model().update, [this] {
       enqueue([this] {
         if (core_.epoch().is_last) {
@@ -283,12 +307,12 @@ void SimulatedRank::carry_out(const rank::CommitTurn& effect) {
   sample.turn = effect.turn;
   sample.step = effect.step;
   sample.epoch = sums_epoch_;
-  sample.micro_batches =
-      static_cast<uint32_t>(turn_compute_.in_nanoseconds() /
-                            std::max<int64_t>(1, world_.model().micro_batch.in_nanoseconds()));
+  sample.micro_batches = turn_micro_batches_;
   sample.begun = turn_begun_;
   sample.committed = now;
   sample.compute = turn_compute_;
+  sample.longest_compute = longest_compute_;
+  sample.longest_outside = world_.model().update;
   sample.wait = (now - turn_begun_) - turn_compute_;
   samples_.push_back(sample);
   world_.donor_committed(id_, effect.turn, effect.is_flagged);
@@ -337,7 +361,7 @@ RankView SimulatedRank::view() const {
                : loop_ == Loop::Done      ? RankPhase::Done
                                           : RankPhase::Outside;
   view.phase_since = phase_since_;
-  view.last_beat = is_frozen_ ? Instant() : world_.queue().now();
+  view.last_beat = is_frozen_ ? frozen_at_ : world_.queue().now();
   view.is_stopped = is_frozen_;
   return view;
 }

@@ -48,7 +48,7 @@ class SimulatedRank {
   void take_order(const agent::RankOrder& order);
   void take_from_peer(RankId from, PeerMessage message);
   void kill() { is_alive_ = false; }
-  void freeze() { is_frozen_ = true; }
+  void freeze();
   void thaw();
   void hang() {
     is_hung_ = true;
@@ -68,6 +68,8 @@ class SimulatedRank {
   void enqueue(std::function<void()> action);  // now, or when it thaws
   void settle();  // carries out the effects, then goes on with the loop
   void go_on();
+  void set_loop(Loop loop);
+  int64_t length_factor() const;
   void begin_turn();
   void compute_or_finish();
   void micro_batch_done(MicroBatch m);
@@ -110,8 +112,10 @@ class SimulatedRank {
   RankId donor_;
   std::vector<RankSample> samples_;
   Instant turn_begun_;
-  Duration turn_compute_;
+  Duration turn_compute_, longest_compute_;
+  uint32_t turn_micro_batches_ = 0;
   Instant phase_since_;
+  Instant frozen_at_;
 };
 
 }  // namespace paceline::sim

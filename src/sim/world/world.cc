@@ -189,9 +189,10 @@ void World::end_process(RankId id, bool is_killed) {
 }
 
 void World::read_rings(SimulatedHost& host) {
-  host.run([this, &host] {
+  host.run([this, &host, due = queue_.now()] {
     if (!host.agent) return;
     agent::RingsRead rings;
+    rings.blind = queue_.now() - due;
     for (auto& [id, rank] : ranks_) {
       if (rank->host() != host.id || !rank->is_alive()) continue;
       rings.views.push_back(rank->view());

@@ -48,6 +48,7 @@ class World {
   void slow_rank(SlotId slot, uint32_t percent);
   void lose_host(uint32_t index,
                  Duration for_time);  // agent and ranks frozen in one go, then thawed
+  void freeze_agent(uint32_t index, Duration for_time);  // its ranks go on
   void kill_agent(uint32_t index);
   void kill_controller();  // restarted from its journal
   void lose_connection(SlotId a, SlotId b);

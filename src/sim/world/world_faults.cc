@@ -41,6 +41,13 @@ void World::lose_host(uint32_t index, Duration for_time) {
   queue_.after(for_time, [this, &host] { thaw_host(host); });
 }
 
+void World::freeze_agent(uint32_t index, Duration for_time) {
+  SimulatedHost& host = *hosts_.at(index);
+  if (host.is_frozen) return;
+  host.is_frozen = true;
+  queue_.after(for_time, [this, &host] { thaw_host(host); });
+}
+
 void World::thaw_host(SimulatedHost& host) {
   host.is_frozen = false;
   for (auto& [id, rank] : ranks_)

@@ -1,0 +1,193 @@
+// Goal: ranks that hang or are slow are found in time, named rightly, and dealt with at the least
+// loss; healthy ones are left alone. Method: one scripted fault per test, in virtual time.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "sim/world/world.h"
+
+namespace paceline::sim {
+namespace {
+
+constexpr Duration kLimit = Duration::seconds(600);
+constexpr Duration kFaultAt = Duration::seconds(5);
+
+Model model_of(uint32_t hosts) {
+  Model model;
+  model.hosts = hosts;
+  model.steps = 600;
+  return model;
+}
+
+void expect_completed(const Outcome& outcome, const Model& model) {
+  ASSERT_FALSE(outcome.violation) << *outcome.violation;
+  ASSERT_TRUE(outcome.is_finished) << "committed " << outcome.committed << " of " << model.steps;
+  ASSERT_TRUE(outcome.ended);
+  EXPECT_EQ(outcome.ended->verdict, Verdict::Completed) << outcome.ended->reason;
+}
+
+// --- Hang ---
+
+TEST(Recovery, FrozenRank_IsFoundInASecondAndReplaced) {
+  const Model model = model_of(4);
+  World world(model);
+  world.queue().after(kFaultAt, [&] { world.freeze_rank(SlotId(2)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  const Incident& incident = outcome.incidents[0];
+  EXPECT_EQ(incident.kind, IncidentKind::Hang);
+  EXPECT_EQ(incident.hang_class, HangClass::Stopped);
+  ASSERT_TRUE(incident.rank);
+  EXPECT_EQ(incident.rank->slot, SlotId(2));
+  EXPECT_LE(incident.detected - (Instant() + kFaultAt), Duration::seconds(1));
+  ASSERT_TRUE(incident.recovered);
+  EXPECT_LE(*incident.recovered - incident.detected, Duration::milliseconds(200));
+  EXPECT_GE(incident.alternatives.size(), 4u);
+  EXPECT_FALSE(incident.reason.empty());
+}
+
+TEST(Recovery, HungRank_IsFoundInItsLimitAndReplaced) {
+  const Model model = model_of(8);
+  World world(model);
+  world.queue().after(kFaultAt, [&] { world.hang_rank(SlotId(5)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  const Incident& incident = outcome.incidents[0];
+  EXPECT_EQ(incident.kind, IncidentKind::Hang);
+  EXPECT_EQ(incident.hang_class, HangClass::Stuck);
+  ASSERT_TRUE(incident.rank);
+  EXPECT_EQ(incident.rank->slot, SlotId(5));
+  EXPECT_LE(incident.detected - (Instant() + kFaultAt), Duration::milliseconds(2550));
+  EXPECT_TRUE(incident.recovered);
+}
+
+TEST(Recovery, FrozenSpare_IsFoundAndReplaced) {
+  Model model = model_of(4);
+  model.spare_hosts = 1;
+  World world(model);
+  world.queue().after(kFaultAt, [&] { world.freeze_rank(SlotId(4)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  EXPECT_EQ(outcome.incidents[0].hang_class, HangClass::Stopped);
+}
+
+TEST(Recovery, LongSteps_RaiseNoAlarm) {
+  Model model = model_of(8);
+  model.steps = 20'000;
+  model.long_step_ppm = 10'000;
+  World world(model);
+  const Outcome outcome = world.run(Duration::seconds(3600));
+  expect_completed(outcome, model);
+  for (const Incident& incident : outcome.incidents) ADD_FAILURE() << incident.evidence;
+}
+
+TEST(Recovery, FrozenAgents_RaiseNoAlarm) {
+  Model model = model_of(4);
+  model.steps = 2000;
+  World world(model);
+  for (uint32_t host = 0; host < 4; ++host)
+    world.queue().after(kFaultAt, [&, host] { world.freeze_agent(host, Duration::seconds(3)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  for (const Incident& incident : outcome.incidents) ADD_FAILURE() << incident.evidence;
+}
+
+// --- Pace ---
+
+// Watches the time from commit to commit in a stretch of turns.
+class Stopwatch {
+ public:
+  explicit Stopwatch(World& world) {
+    world.set_observer([this](Instant now, const JobEvent& event) {
+      if (const auto* turn = std::get_if<TurnCommitted>(&event)) {
+        committed_[turn->turn] = turn->at;
+        (void)now;
+      }
+    });
+  }
+  // Mean over [from, until).
+  Duration step(uint64_t from, uint64_t until) const {
+    const auto at = [this](uint64_t turn) { return committed_.lower_bound(Turn(turn))->second; };
+    return (at(until) - at(from)) / static_cast<int64_t>(until - from);
+  }
+  uint64_t turn_at(Instant when) const {
+    for (const auto& [turn, at] : committed_)
+      if (at >= when) return turn.value();
+    return 0;
+  }
+
+ private:
+  std::map<Turn, Instant> committed_;
+};
+
+Model fine_model() {
+  Model model = model_of(8);
+  model.micro_batches = 320;
+  model.micro_batch = Duration::milliseconds(1);
+  model.steps = 1000;
+  return model;
+}
+
+// 40 each at 1 ms take 40 ms; with a rank at 1.1 ms the integer optimum is 41 ms instead of 44.
+TEST(Recovery, SlowRank_IsRelievedToTheIntegerOptimum) {
+  const Model model = fine_model();
+  World world(model);
+  const Stopwatch watch(world);
+  world.queue().after(kFaultAt, [&] { world.slow_rank(SlotId(3), 110); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  const Incident& incident = outcome.incidents[0];
+  EXPECT_EQ(incident.kind, IncidentKind::Straggler);
+  EXPECT_EQ(incident.rank->slot, SlotId(3));
+  EXPECT_EQ(incident.action, ActionKind::Rebalance) << incident.reason;
+  EXPECT_TRUE(incident.recovered);
+  const uint64_t fault = watch.turn_at(Instant() + kFaultAt);
+  EXPECT_LE(watch.turn_at(incident.detected), fault + 20);
+  const Duration healthy = watch.step(fault - 60, fault - 10);
+  const Duration slow = watch.step(fault + 2, fault + 9);
+  const Duration relieved = watch.step(fault + 50, fault + 500);
+  EXPECT_GT(slow - healthy, Duration::milliseconds(3));
+  EXPECT_LE(relieved - healthy, Duration::microseconds(1400));
+}
+
+TEST(Recovery, SlowRank_OfCoarseWork_IsWaitedFor) {
+  Model model = model_of(8);
+  model.micro_batches = 16;
+  World world(model);
+  world.queue().after(kFaultAt, [&] { world.slow_rank(SlotId(3), 110); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  const Incident& incident = outcome.incidents[0];
+  EXPECT_EQ(incident.kind, IncidentKind::Straggler);
+  EXPECT_EQ(incident.action, ActionKind::Wait) << incident.reason;
+  const auto rebalance =
+      std::find_if(incident.alternatives.begin(), incident.alternatives.end(),
+                   [](const Alternative& each) { return each.action == ActionKind::Rebalance; });
+  ASSERT_NE(rebalance, incident.alternatives.end());
+  EXPECT_FALSE(rebalance->why.empty());
+}
+
+TEST(Recovery, RankBackAtPace_GetsItsWorkBack) {
+  const Model model = fine_model();
+  World world(model);
+  const Stopwatch watch(world);
+  world.queue().after(kFaultAt, [&] { world.slow_rank(SlotId(3), 150); });
+  const Duration back_at = kFaultAt + Duration::seconds(10);
+  world.queue().after(back_at, [&] { world.slow_rank(SlotId(3), 100); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  EXPECT_EQ(outcome.incidents.size(), 1u);
+  const uint64_t fault = watch.turn_at(Instant() + kFaultAt);
+  const uint64_t back = watch.turn_at(Instant() + back_at);
+  const Duration healthy = watch.step(fault - 60, fault - 10);
+  const Duration after = watch.step(back + 21, back + 200);
+  EXPECT_LE(after - healthy, Duration::microseconds(200));
+}
+
+}  // namespace
+}  // namespace paceline::sim
