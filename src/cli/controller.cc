@@ -57,13 +57,16 @@ int run_controller(const ControllerFlags& flags) {
       shell.listen(rpc::RpcAddress::with_token_from_environment(flags.listen));
   if (!address) return report(address.error());
 
-  loop.watch(signals->descriptor(), EPOLLIN, [&signals, &shell](uint32_t) {
-    for (size_t i = signals->read().size(); i > 0; --i) shell.request_stop();
+  const bool has_parent = flags.parent_fd >= 0;
+  loop.watch(signals->descriptor(), EPOLLIN, [&signals, &shell, has_parent](uint32_t) {
+    for (const int signal : signals->read()) {
+      // Ctrl-C reaches every process of the terminal; with a parent, it is the parent's to judge.
+      if (signal == SIGTERM || !has_parent) shell.request_stop();
+    }
   });
   // The parent keeps the other end open and writes nothing: ready means that it is gone, and with
   // it everybody who would want this job.
-  if (flags.parent_fd >= 0)
-    loop.watch(flags.parent_fd, EPOLLIN, [&loop](uint32_t) { loop.stop(); });
+  if (has_parent) loop.watch(flags.parent_fd, EPOLLIN, [&loop](uint32_t) { loop.stop(); });
 
   say_ready(flags.ready_fd, *address);
   loop.run();

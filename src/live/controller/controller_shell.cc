@@ -189,7 +189,6 @@ Status ControllerShell::submit(JobSpec spec) {
 }
 
 Status ControllerShell::stop(bool is_immediate) {
-  has_stop_request_ = true;
   if (!job_.has_value()) {
     close_watchers();
   } else {
@@ -206,7 +205,7 @@ Status ControllerShell::set_recovery(RecoveryMode mode, std::string scope) {
 // --- The end
 
 void ControllerShell::request_stop() {
-  const Status stopped = stop(has_stop_request_);
+  const Status stopped = stop(std::exchange(has_stop_signal_, true));
   if (!stopped) std::fprintf(stderr, "controller: %s\n", stopped.error().message.c_str());
 }
 

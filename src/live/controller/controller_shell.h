@@ -39,7 +39,7 @@ class ControllerShell final : public rpc::ControllerHandler {
   // Returns the address, with the port that was chosen.
   Result<std::string> listen(const rpc::RpcAddress& address);
 
-  // The user wants it to end: in order the first time, at once the second. Without a job it ends.
+  // A signal asks it to end: in order the first time, at once the second. Without a job it ends.
   void request_stop();
 
   // Why the loop was stopped. Success if the job is finished, or there never was one.
@@ -89,7 +89,7 @@ class ControllerShell final : public rpc::ControllerHandler {
   WatchBoard board_;
 
   bool has_had_agents_ = false;
-  bool has_stop_request_ = false;
+  bool has_stop_signal_ = false;
   bool is_lingering_ = false;
   bool is_closing_ = false;
   bool has_ended_ = false;

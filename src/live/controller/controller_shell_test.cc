@@ -204,7 +204,8 @@ TEST_F(ControllerShellTest, JobEnds_WatcherHearsItAndTheLoopStops) {
     if (std::holds_alternative<control::Submit>(event))
       effects.watch.emplace_back(JobStarted{.hosts = 1, .ranks = 1});
     if (std::holds_alternative<control::StopRequested>(event)) {
-      effects.watch.emplace_back(JobEnded{.verdict = Verdict::Stopped, .reason = "asked to"});
+      effects.watch.emplace_back(
+          JobEnded{.verdict = Verdict::Stopped, .reason = "asked to", .step = Step()});
       script_.is_finished = true;
     }
     return effects;
@@ -225,8 +226,8 @@ TEST_F(ControllerShellTest, JobEnds_WatcherHearsItAndTheLoopStops) {
                     ->watch({},
                             [&](const JobEvent& event) {
                               events.push_back(event);
-                              if (!has_stopped.exchange(true))
-                                EXPECT_TRUE((*client)->stop(false).has_value());
+                              if (has_stopped.exchange(true)) return;
+                              EXPECT_TRUE((*client)->stop(false).has_value());
                             })
                     .has_value());
   });

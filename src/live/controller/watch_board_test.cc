@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace paceline::controller {
 namespace {
 
@@ -13,13 +15,20 @@ RankPlaced placed(uint32_t slot, uint32_t incarnation) {
           .host_name = "h"};
 }
 
+IncidentChanged incident(uint32_t id, const std::string& evidence) {
+  IncidentChanged changed;
+  changed.incident.id = id;
+  changed.incident.evidence = evidence;
+  return changed;
+}
+
 TEST(WatchBoard, ManyEvents_LastWordOfEachInOrder) {
   WatchBoard board;
-  board.note(JobEnded{.verdict = Verdict::Completed, .reason = "end"});
-  board.note(JobProgress{.committed = Turn(1)});
-  board.note(JobProgress{.committed = Turn(2)});
-  board.note(IncidentChanged{.incident = {.id = 1, .evidence = "old", .reason = {}}});
-  board.note(IncidentChanged{.incident = {.id = 1, .evidence = "new", .reason = {}}});
+  board.note(JobEnded{.verdict = Verdict::Completed, .reason = "end", .step = Step(2)});
+  board.note(JobProgress{.committed = Turn(1), .step = Step(1), .epoch = EpochNumber(1)});
+  board.note(JobProgress{.committed = Turn(2), .step = Step(2), .epoch = EpochNumber(1)});
+  board.note(incident(1, "old"));
+  board.note(incident(1, "new"));
   board.note(placed(1, 1));
   board.note(placed(0, 1));
   board.note(placed(1, 2));
@@ -38,8 +47,7 @@ TEST(WatchBoard, ManyEvents_LastWordOfEachInOrder) {
 
 TEST(WatchBoard, TooManyIncidents_OldestAreForgotten) {
   WatchBoard board;
-  for (uint32_t id = 0; id <= WatchBoard::kMaxIncidents; ++id)
-    board.note(IncidentChanged{.incident = {.id = id, .evidence = {}, .reason = {}}});
+  for (uint32_t id = 0; id <= WatchBoard::kMaxIncidents; ++id) board.note(incident(id, ""));
   const std::vector<JobEvent> events = board.what_is();
   ASSERT_EQ(events.size(), WatchBoard::kMaxIncidents);
   EXPECT_EQ(std::get<IncidentChanged>(events[0]).incident.id, 1u);

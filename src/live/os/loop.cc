@@ -35,22 +35,18 @@ Loop::~Loop() {
 }
 
 bool Loop::post(Function function) {
-  bool was_empty = false;
-  {
-    const MutexLock lock(mutex_);
-    if (posted_.size() >= kMaxPosted) return false;
-    was_empty = posted_.empty();
-    posted_.push_back(std::move(function));
-  }
-  if (was_empty) wake();
+  const MutexLock lock(mutex_);
+  if (posted_.size() >= kMaxPosted) return false;
+  posted_.push_back(std::move(function));
+  // Under the lock: what is posted may be the last that its poster has to say, and running it may
+  // end the loop.
+  if (posted_.size() == 1) wake();
   return true;
 }
 
 void Loop::stop() {
-  {
-    const MutexLock lock(mutex_);
-    is_stopped_ = true;
-  }
+  const MutexLock lock(mutex_);
+  is_stopped_ = true;
   wake();
 }
 

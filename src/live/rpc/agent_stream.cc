@@ -17,7 +17,6 @@ constexpr Duration kFirstPause = Duration::milliseconds(20);
 constexpr Duration kLongestPause = Duration::milliseconds(500);
 // gRPC ends a cancelled call at once; longer means that it hangs.
 constexpr Duration kCancelLimit = Duration::seconds(10);
-constexpr const char* kTimer = "agent_stream.reconnect";
 
 }  // namespace
 
@@ -54,7 +53,7 @@ class AgentStream::State final : public std::enable_shared_from_this<State> {
 
   void end() {
     ++attempt_;
-    loop_.disarm(kTimer);
+    loop_.disarm(timer_);
     if (stream_ == nullptr) return;
     stream_->cancel();
     CHECK(stream_->wait_done(kCancelLimit), "gRPC does not end a cancelled call");
@@ -100,7 +99,7 @@ class AgentStream::State final : public std::enable_shared_from_this<State> {
     stream_.reset();
     const bool was_connected = std::exchange(is_connected_, false);
     report(status);
-    loop_.arm(kTimer, os::now() + pause_, [this] { connect(); });
+    loop_.arm(timer_, os::now() + pause_, [this] { connect(); });
     pause_ = std::min(pause_ * 2, kLongestPause);
     if (was_connected)
       callbacks_.on_disconnected(status.ok() ? "the controller closed it" : status.error_message());
@@ -116,6 +115,8 @@ class AgentStream::State final : public std::enable_shared_from_this<State> {
   }
 
   os::Loop& loop_;
+  // A name of its own: several streams may share a loop.
+  const std::string timer_ = str("agent_stream.reconnect.", static_cast<const void*>(this));
   const RpcAddress controller_;
   const Callbacks callbacks_;
   const std::shared_ptr<grpc::Channel> channel_;

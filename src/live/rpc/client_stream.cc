@@ -64,6 +64,8 @@ void ClientStream::OnReadInitialMetadataDone(bool is_good) {
 }
 
 void ClientStream::OnReadDone(bool is_good) {
+  // Before the lock, so that a large message does not keep send() waiting.
+  Result<HostCommand> command = from_proto(incoming_.command());
   const os::MutexLock lock(mutex_);
   is_reading_ = false;
   if (!is_good) {
@@ -71,7 +73,6 @@ void ClientStream::OnReadDone(bool is_good) {
     RemoveHold();
     return;
   }
-  Result<HostCommand> command = from_proto(incoming_.command());
   ++unhandled_;
   // The next read fails then, and ends the stream.
   if (!command || !listener_.on_said(std::move(command).value())) {

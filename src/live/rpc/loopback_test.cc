@@ -228,7 +228,7 @@ TEST_F(Loopback, Watcher_SurvivesARestartAndEndsWithTheJob) {
   server_.reset();
   listen(controller_.address);
   EXPECT_TRUE(run_until([&] { return handler_.watchers.size() == 2; }));
-  server_->send(handler_.watchers[1], JobEvent(JobEnded{.reason = "done"}));
+  server_->send(handler_.watchers[1], JobEvent(JobEnded{.reason = "done", .step = Step()}));
   server_->close(handler_.watchers[1]);
   EXPECT_TRUE(run_until([&] { return is_done.load(); }));
   watching.join();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -228,8 +229,8 @@ class RandomValues {
 
  private:
   template <class Item>
-  auto list(Item item) {
-    std::vector<decltype(item())> items;
+  std::vector<std::invoke_result_t<Item>> list(Item item) {
+    std::vector<std::invoke_result_t<Item>> items;
     const uint64_t count = rng_.below(4);
     for (uint64_t i = 0; i < count; ++i) items.push_back(item());
     return items;

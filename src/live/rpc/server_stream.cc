@@ -24,10 +24,11 @@ void AgentServerStream::handled() {
 }
 
 void AgentServerStream::OnReadDone(bool is_good) {
+  // Before the lock, so that a large message does not keep send() waiting.
+  Result<HostEvent> event = from_proto(incoming_.event());
   const os::MutexLock lock(mutex_);
   is_reading_ = false;
   if (!is_good) return finish_locked(grpc::Status::OK);
-  Result<HostEvent> event = from_proto(incoming_.event());
   if (!event) return finish_locked(to_grpc(event.error()));
   ++unhandled_;
   if (!listener_.stream_said(id_, std::move(event).value()))
