@@ -102,7 +102,7 @@ void AgentCore::end_undesired(const Desired& desired) {
   std::set<RankId> wanted;
   for (const DesiredRank& rank : desired.ranks) wanted.insert(rank.rank);
   for (auto& [id, rank] : ranks_)
-    if (!wanted.contains(id)) end_rank(rank);
+    if (!wanted.contains(id)) end_rank(rank, {.is_host_ending = false});
   // The controller knows the end of whoever it names no more.
   std::erase_if(ranks_, [&](const auto& entry) {
     return !wanted.contains(entry.first) && entry.second.life() == SupervisedRank::Life::Ended;
@@ -135,7 +135,8 @@ void AgentCore::on(const ProcessSpawned& event) {
   rank->spawned(event.process_id);
   send(RankStarted{.rank = event.rank, .process_id = event.process_id});
   // A Desired or Shutdown may have come between.
-  if (is_ending() || rank->was_ended_by_agent()) effects_.emplace_back(EndGroup{event.rank});
+  if (is_ending() || rank->was_ended_by_agent())
+    effects_.emplace_back(EndGroup{.rank = event.rank});
 }
 
 void AgentCore::on(const SpawnFailed& event) {
@@ -211,18 +212,20 @@ void AgentCore::tell(RankId id, RankOrder order) {
 
 // --- The end ---
 
-void AgentCore::end_rank(SupervisedRank& rank) {
+void AgentCore::end_rank(SupervisedRank& rank, EndReason reason) {
   if (rank.was_ended_by_agent() || rank.life() == SupervisedRank::Life::Ended) return;
   // A rank that is dying by itself is not this agent's doing; its group is ended all the same.
   if (rank.life() != SupervisedRank::Life::Dying) rank.ended_by_agent();
-  if (rank.has_process()) effects_.emplace_back(EndGroup{rank.id()});
+  if (rank.has_process())
+    effects_.emplace_back(
+        EndGroup{.rank = rank.id(), .is_evidence_wanted = !reason.is_host_ending});
 }
 
 void AgentCore::end_everything(std::string reason) {
   if (is_ending()) return;
   ending_limit_ = now_ + kEndingLimit;
   ending_reason_ = std::move(reason);
-  for (auto& [id, rank] : ranks_) end_rank(rank);
+  for (auto& [id, rank] : ranks_) end_rank(rank, {.is_host_ending = true});
   exit_if_clean();
 }
 

@@ -79,7 +79,10 @@ class AgentCore {
 
   void end_undesired(const Desired& desired);
   void start_missing(const Desired& desired);
-  void end_rank(SupervisedRank& rank);
+  struct EndReason {
+    bool is_host_ending = false;  // the agent ends with all its ranks
+  };
+  void end_rank(SupervisedRank& rank, EndReason reason);
   void end_everything(std::string reason);
   void exit_if_clean();
   void exit(std::string reason);

@@ -84,6 +84,8 @@ struct Spawn {
 // SIGKILL to its process group. Nobody waits for it: ProcessEnded follows in its own time.
 struct EndGroup {
   RankId rank;
+  // The controller wants this rank ended, perhaps because it hangs: where is worth keeping.
+  bool is_evidence_wanted = false;
 };
 using RankOrder = std::variant<Announce, Prepare, Activate, Out, Heal, Release>;
 struct TellRank {

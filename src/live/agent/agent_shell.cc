@@ -96,7 +96,7 @@ void AgentShell::carry_out(const Spawn& effect) {
 void AgentShell::carry_out(const EndGroup& effect) {
   const auto found = processes_.find(effect.rank);
   if (found == processes_.end()) return;
-  keep_evidence(effect.rank, *found->second.process);
+  if (effect.is_evidence_wanted) keep_evidence(effect.rank, *found->second.process);
   found->second.process->process().signal_group(SIGKILL);
 }
 
