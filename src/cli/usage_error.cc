@@ -69,8 +69,9 @@ int report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
 
   const CLI::App& verb = innermost(app);
   std::string message = error.what();
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
-    const std::string word = unknown_word(verb);
+  // First what is not known: what the parser misses is often what was misspelt.
+  const std::string word = unknown_word(verb);
+  if (!word.empty()) {
     const std::string nearest = nearest_name(word, names_known_to(verb));
     message = str("unknown: ", word,
                   nearest.empty() ? "; --help lists what there is" : "; did you mean " + nearest);
