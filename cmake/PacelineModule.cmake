@@ -25,7 +25,9 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fno-
 
 set(PACELINE_SANITIZE "" CACHE STRING "Sanitizers: empty, address,undefined or thread")
 if(PACELINE_SANITIZE)
-  add_compile_options(-fsanitize=${PACELINE_SANITIZE} -fno-sanitize-recover=all)
+  # GCC 12 warns of uninitialised variants where the sanitizers have rewritten their copies.
+  add_compile_options(-fsanitize=${PACELINE_SANITIZE} -fno-sanitize-recover=all
+                      -Wno-maybe-uninitialized)
   add_link_options(-fsanitize=${PACELINE_SANITIZE})
 endif()
 

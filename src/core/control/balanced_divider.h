@@ -8,6 +8,7 @@
 // Pure. Cost O(V log V + n) per call.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -33,7 +34,10 @@ class BalancedDivider final : public WorkDivider {
                                 const std::vector<bool>& is_held,
                                 const std::vector<uint32_t>& held_counts) const override;
 
-  // The members that would work, ascending.
+  // How many of so many members would work, and which, ascending.
+  uint32_t worker_count(size_t members) const {
+    return static_cast<uint32_t>(workers_ == 0 ? members : std::min<size_t>(workers_, members));
+  }
   std::vector<MemberIndex> workers_of(const std::vector<Member>& members) const;
 
  private:

@@ -13,15 +13,16 @@ ControllerCore::~ControllerCore() = default;
 void ControllerCore::restore(const JournalRecord& record) { state_->restore(record); }
 void ControllerCore::step(Instant now, const Event& event) { state_->step(now, event); }
 Effects ControllerCore::take_effects() { return std::exchange(state_->effects, {}); }
-std::optional<Instant> ControllerCore::next_deadline() const { return state_->next_deadline(); }
+std::optional<Instant> ControllerCore::next_deadline() const { return state_->deadline; }
 bool ControllerCore::is_finished() const { return state_->phase == JobPhase::Finished; }
 uint64_t ControllerCore::digest() const { return state_->digest(); }
 
 namespace {
 
-// A timer that fires this much after its deadline says that the controller itself did not run.
+// An event that comes this much after the deadline given out says that the controller did not run.
 constexpr Duration kOwnLateness = Duration::milliseconds(20);
-constexpr Duration kSilenceCheckInterval = Duration::milliseconds(50);
+// The longest that it sleeps while a job runs.
+constexpr Duration kLongestSleep = Duration::seconds(1);
 
 }  // namespace
 
@@ -59,8 +60,20 @@ void ControllerCore::State::restore(const JournalRecord& record) {
 void ControllerCore::State::step(Instant now, const Event& event) {
   CHECK(now >= now_, "time went back by ", now_ - now);
   now_ = now;
+  if (deadline && now_ - *deadline > kOwnLateness) was_blind(now_ - *deadline);
   std::visit([this](const auto& e) { on(e); }, event);
   drive();
+  deadline = next_deadline();
+}
+
+// What did not run did not hear: every silence is shorter by as much.
+void ControllerCore::State::was_blind(Duration blind) {
+  for (auto& [id, host] : roster_.hosts)
+    host.last_heard =
+        std::min(now_, std::max(host.last_heard + blind, now_ - spec_.silence_limit / 2));
+  for (LostConnection& lost : lost_connections_) lost.at = std::min(now_, lost.at + blind);
+  if (asked_at_) asked_at_ = std::min(now_, *asked_at_ + blind);
+  judgement_.hangs.credit_all(blind);
 }
 
 // What may have become possible by any event. Each part does nothing when nothing is due.
@@ -89,15 +102,6 @@ void ControllerCore::State::on(const Restarted&) {
 }
 
 void ControllerCore::State::on(const Tick&) {
-  // What did not run did not hear: every silence is shorter by as much.
-  if (tick_at_ && now_ - *tick_at_ > kOwnLateness) {
-    const Duration blind = now_ - *tick_at_;
-    for (auto& [id, host] : roster_.hosts)
-      host.last_heard = std::min(now_, host.last_heard + blind);
-    for (LostConnection& lost : lost_connections_) lost.at = std::min(now_, lost.at + blind);
-    if (asked_at_) asked_at_ = std::min(now_, *asked_at_ + blind);
-  }
-  tick_at_.reset();
   judge_silence();
   judge_lost_connections();
   judge_unanswered();
@@ -105,10 +109,19 @@ void ControllerCore::State::on(const Tick&) {
 
 std::optional<Instant> ControllerCore::State::next_deadline() const {
   if (phase == JobPhase::None || phase == JobPhase::Finished) return std::nullopt;
-  Instant next = now_ + kSilenceCheckInterval;
-  if (gather_until_) next = std::min(next, *gather_until_);
-  if (shut_down_by_) next = std::min(next, *shut_down_by_);
-  return std::max(next, now_);
+  Instant next = now_ + kLongestSleep;
+  const auto consider = [&](Instant when) {
+    if (when > now_) next = std::min(next, when);
+  };
+  // A host that is silent already is judged when somebody misses its ranks: that is an event.
+  for (const auto& [id, host] : roster_.hosts) consider(host.last_heard + spec_.silence_limit);
+  for (const LostConnection& lost : lost_connections_) consider(lost.at + kExplanationTime);
+  for (const auto& [id, slot] : roster_.slots)
+    if (slot.restart_at) consider(*slot.restart_at);
+  if (asked_at_) consider(*asked_at_ + answer_limit());
+  if (gather_until_) consider(*gather_until_);
+  if (shut_down_by_) consider(*shut_down_by_);
+  return next;
 }
 
 uint64_t ControllerCore::State::digest() const {

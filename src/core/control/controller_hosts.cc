@@ -9,17 +9,6 @@
 #include "core/control/controller_state.h"
 
 namespace paceline::control {
-namespace {
-
-// A connection that two live ranks have lost is given this long to be explained by the death of
-// one.
-constexpr Duration kExplanationTime = Duration::milliseconds(60);
-// The library's own thread answers a Prepare whatever the program does: who has not answered after
-// this long, and is not about to be explained otherwise, does not run.
-constexpr Duration kAnswerLimit = Duration::milliseconds(500);
-
-}  // namespace
-
 void ControllerCore::State::on(const HostConnected& event) {
   Host& host = roster_.hosts[event.host];
   host.id = event.host;
@@ -217,7 +206,7 @@ void ControllerCore::State::judge_unanswered() {
     asked_at_ = now_;
     asked_epoch_ = membership_->preparing();
   }
-  if (now_ - *asked_at_ < std::max(kAnswerLimit, spec_.silence_limit)) return;
+  if (now_ - *asked_at_ < answer_limit()) return;
   for (const RankId rank : membership_->unanswered()) {
     Slot* slot = roster_.find(rank);
     if (slot == nullptr || !slot->is_alive()) continue;

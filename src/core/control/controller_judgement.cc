@@ -11,8 +11,6 @@ namespace paceline::control {
 namespace {
 
 constexpr Duration kInterval = Duration::milliseconds(50);
-// A judgement later than this after it was due says that the controller itself did not run.
-constexpr Duration kOwnLateness = Duration::milliseconds(20);
 // All wait for ever: the same members form a new epoch, at most this often.
 constexpr Duration kReformInterval = Duration::seconds(30);
 constexpr uint64_t kTurnsBetweenRebalances = 25;
@@ -87,8 +85,6 @@ void ControllerCore::State::judge() {
   if (phase != JobPhase::Running || !membership_) return;
   std::optional<Instant>& last_at = judgement_.last_at;
   if (last_at && now_ < *last_at + kInterval) return;
-  if (last_at && now_ - *last_at > kInterval + kOwnLateness)
-    judgement_.hangs.credit_all(now_ - *last_at - kInterval);
   last_at = now_;
   forget_the_gone();
   measure_restarts();
@@ -202,6 +198,7 @@ void ControllerCore::State::begin_slowness(const recovery::PaceChange& change) {
   judgement_.slow_incidents[change.rank] = incident.id;
   incident.evidence = change.evidence;
   incident.was_only_observed = mode_of(kStragglerScope) == RecoveryMode::Observe;
+  incident.reason = "its work is divided again once the last change of epoch is over";
   publish(incident);
 }
 
@@ -228,6 +225,17 @@ std::map<RankId, int64_t> ControllerCore::State::costs_of_members() const {
   return costs;
 }
 
+// What a choice is about: the members and how their costs compare, to 1 %.
+uint64_t ControllerCore::State::subject_of_pace(const std::map<RankId, int64_t>& costs) const {
+  int64_t least = INT64_MAX;
+  for (const auto& [rank, cost] : costs) least = std::min(least, cost);
+  Digest subject;
+  subject.add(membership_->base().number.value());
+  for (const auto& [rank, cost] : costs)
+    subject.add(rank.slot.value()).add((cost * 100 + least / 2) / least);
+  return subject.value();
+}
+
 // The division in force is compared with the best for what is measured now, whatever has changed:
 // a rank that has become slow, one that is back at pace, or a controller that has just started and
 // finds work divided by costs that hold no more.
@@ -235,10 +243,8 @@ void ControllerCore::State::divide_by_pace() {
   const Epoch& base = membership_->base();
   const std::map<RankId, int64_t> costs = costs_of_members();
   if (base.owner.empty() || costs.empty()) return;
-  Digest subject;
-  subject.add(base.number.value());
-  for (const auto& [rank, cost] : costs) subject.add(rank.slot.value()).add(cost);
-  if (judgement_.decided_for == subject.value()) return;
+  const uint64_t subject = subject_of_pace(costs);
+  if (judgement_.decided_for == subject) return;
 
   const std::map<RankId, int64_t>& slow = judgement_.stragglers.slow();
   const uint64_t last = judgement_.rebalanced_at.value_or(Turn(0)).value();
@@ -247,17 +253,22 @@ void ControllerCore::State::divide_by_pace() {
   const bool may_act = mode_of(kStragglerScope) == RecoveryMode::Act;
   if (may_act) divider_.set_costs(costs);
   if (is_soon && may_act) return;  // judged again when it may be done
-  judgement_.decided_for = subject.value();
+  judgement_.decided_for = subject;
   set_divider();
   const recovery::PaceQuestion question = ask_about_pace(costs);
   const std::vector<Alternative> alternatives = recovery::price_pace(question);
   const Alternative& chosen = alternatives[recovery::choose(alternatives)];
+  std::string reason = may_act ? "" : "only observed; else: ";
+  reason += chosen.why;
+  for (const Alternative& other : alternatives)
+    if (other.action != chosen.action && other.action != ActionKind::RestartInPlace)
+      reason += str("; ", other.why);
   for (const auto& [rank, id] : judgement_.slow_incidents) {
     Incident* incident = incidents_.find(id);
     if (incident == nullptr) continue;
     incident->alternatives = alternatives;
     incident->action = may_act ? chosen.action : ActionKind::Wait;
-    incident->reason = may_act ? chosen.why : "only observed; else: " + chosen.why;
+    incident->reason = reason;
     publish(*incident);
   }
   if (may_act) carry_out_pace(chosen);

@@ -38,16 +38,23 @@ enum class JobPhase : uint8_t {
   Finished,
 };
 
+// A connection that two live ranks have lost is given this long to be explained by the death of
+// one.
+inline constexpr Duration kExplanationTime = Duration::milliseconds(60);
+// The library's own thread answers a Prepare whatever the program does: who has not answered after
+// this long does not run.
+inline constexpr Duration kAnswerLimit = Duration::milliseconds(500);
+
 class ControllerCore::State {
  public:
   // --- controller_core.cc ---
   void restore(const JournalRecord& record);
   void step(Instant now, const Event& event);
-  std::optional<Instant> next_deadline() const;
   uint64_t digest() const;
 
   Effects effects;
   JobPhase phase = JobPhase::None;
+  std::optional<Instant> deadline;  // when something can become due without an event
 
  private:
   void on(const Submit& event);
@@ -58,6 +65,9 @@ class ControllerCore::State {
   void on(const RecoveryModeSet& event);
   void on(const Restarted& event);
   void on(const Tick& event);
+
+  void was_blind(Duration blind);
+  std::optional<Instant> next_deadline() const;
 
   // --- controller_job.cc ---
   void prepare_job(const JobSpec& spec);
@@ -77,6 +87,7 @@ class ControllerCore::State {
   void judge_silence();
   void judge_lost_connections();
   void judge_unanswered();
+  Duration answer_limit() const { return std::max(kAnswerLimit, spec_.silence_limit); }
   bool is_missed_by_peers(HostId host) const;
   void lose_host(Host& host, std::string evidence);
   void readmit_if_clean(Host& host);
@@ -143,6 +154,7 @@ class ControllerCore::State {
   void begin_slowness(const recovery::PaceChange& change);
   void end_slowness(RankId rank, const std::string& why);
   std::map<RankId, int64_t> costs_of_members() const;
+  uint64_t subject_of_pace(const std::map<RankId, int64_t>& costs) const;
   void divide_by_pace();
   recovery::PaceQuestion ask_about_pace(const std::map<RankId, int64_t>& costs) const;
   void carry_out_pace(const Alternative& chosen);
@@ -172,7 +184,6 @@ class ControllerCore::State {
   uint32_t world_size_ = 0;  // working ranks at the start
 
   std::optional<Instant> gather_until_;
-  std::optional<Instant> tick_at_;  // the deadline given out last
   bool is_stop_wanted_ = false;
   bool is_rebalance_wanted_ = false;
   std::optional<Instant> shut_down_by_;

@@ -38,11 +38,11 @@ void ControllerCore::State::note_commit(Turn committed, Step step, EpochNumber e
   commit_epoch_ = std::max(commit_epoch_, epoch);
   if (!membership_) return;
   const Epoch& base = membership_->base();
-  const auto working = divider_.workers_of(base.members).size();
+  const uint32_t working = divider_.worker_count(base.members.size());
   watch(JobProgress{.committed = committed_,
                     .step = step_,
                     .epoch = commit_epoch_,
-                    .working = static_cast<uint32_t>(base.members.empty() ? 0 : working),
+                    .working = working,
                     .members = static_cast<uint32_t>(base.members.size())});
 }
 
@@ -53,7 +53,7 @@ void ControllerCore::State::advance_ledger() {
   moment.is_repairing =
       incidents_.is_repairing() || membership_->phase() == Membership::Phase::Preparing;
   const std::vector<Member>& members = membership_->base().members;
-  if (!members.empty()) moment.working = static_cast<uint32_t>(divider_.workers_of(members).size());
+  moment.working = divider_.worker_count(members.size());
   for (const auto& [id, slot] : roster_.slots) {
     const bool is_coming = slot.state == SlotState::Healing || slot.state == SlotState::Level ||
                            (slot.state == SlotState::Up && slot.is_joiner);

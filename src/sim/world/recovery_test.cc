@@ -74,6 +74,33 @@ TEST(Recovery, FrozenSpare_IsFoundAndReplaced) {
   EXPECT_EQ(outcome.incidents[0].hang_class, HangClass::Stopped);
 }
 
+TEST(Recovery, HungRank_InObserveMode_IsToldAndLeftAlone) {
+  const Model model = model_of(4);
+  World world(model);
+  world.set_recovery_mode(RecoveryMode::Observe, "hang");
+  world.queue().after(kFaultAt, [&] { world.freeze_rank(SlotId(1)); });
+  world.queue().after(kFaultAt + Duration::seconds(20), [&] { world.thaw_rank(SlotId(1)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  const Incident& incident = outcome.incidents[0];
+  EXPECT_EQ(incident.kind, IncidentKind::Hang);
+  EXPECT_TRUE(incident.was_only_observed);
+  ASSERT_TRUE(incident.recovered);
+  EXPECT_GE(*incident.recovered, Instant() + kFaultAt + Duration::seconds(20));
+}
+
+TEST(Recovery, HungRank_InOffMode_IsNotLookedFor) {
+  const Model model = model_of(4);
+  World world(model);
+  world.set_recovery_mode(RecoveryMode::Off, "hang");
+  world.queue().after(kFaultAt, [&] { world.freeze_rank(SlotId(1)); });
+  world.queue().after(kFaultAt + Duration::seconds(20), [&] { world.thaw_rank(SlotId(1)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  EXPECT_TRUE(outcome.incidents.empty());
+}
+
 TEST(Recovery, LongSteps_RaiseNoAlarm) {
   Model model = model_of(8);
   model.steps = 20'000;
@@ -170,6 +197,39 @@ TEST(Recovery, SlowRank_OfCoarseWork_IsWaitedFor) {
                    [](const Alternative& each) { return each.action == ActionKind::Rebalance; });
   ASSERT_NE(rebalance, incident.alternatives.end());
   EXPECT_FALSE(rebalance->why.empty());
+}
+
+// Two micro-batches each: one moved makes another rank as late. A spare in its place costs nothing.
+TEST(Recovery, SlowRank_WithASpare_IsSwapped) {
+  Model model = model_of(8);
+  model.spare_hosts = 1;
+  model.micro_batches = 16;
+  model.micro_batch = Duration::milliseconds(20);
+  World world(model);
+  const Stopwatch watch(world);
+  world.queue().after(kFaultAt, [&] { world.slow_rank(SlotId(3), 300); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  EXPECT_EQ(outcome.incidents[0].action, ActionKind::SwapSpare) << outcome.incidents[0].reason;
+  const uint64_t fault = watch.turn_at(Instant() + kFaultAt);
+  const Duration healthy = watch.step(fault - 60, fault - 10);
+  EXPECT_LE(watch.step(fault + 30, fault + 90) - healthy, Duration::milliseconds(1));
+}
+
+TEST(Recovery, SlowRank_InObserveMode_KeepsItsWork) {
+  const Model model = fine_model();
+  World world(model);
+  const Stopwatch watch(world);
+  world.set_recovery_mode(RecoveryMode::Observe, "straggler");
+  world.queue().after(kFaultAt, [&] { world.slow_rank(SlotId(3), 150); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  EXPECT_TRUE(outcome.incidents[0].was_only_observed);
+  const uint64_t fault = watch.turn_at(Instant() + kFaultAt);
+  const Duration healthy = watch.step(fault - 60, fault - 10);
+  EXPECT_GE(watch.step(fault + 50, fault + 100) - healthy, Duration::milliseconds(15));
 }
 
 TEST(Recovery, RankBackAtPace_GetsItsWorkBack) {

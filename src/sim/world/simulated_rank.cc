@@ -1,6 +1,7 @@
 #include "sim/world/simulated_rank.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -24,8 +25,7 @@ SimulatedRank::SimulatedRank(World& world, const DesiredRank& desired, HostId ho
              .position = {},
              .is_joiner = desired.is_joiner}) {}
 
-// --- Surroundings
-// ----------------------------------------------------------------------------------
+// --- Surroundings ---
 
 void SimulatedRank::enqueue(std::function<void()> action) {
   if (!is_alive_) return;
@@ -86,8 +86,7 @@ void SimulatedRank::take_from_peer(RankId from, PeerMessage message) {
   });
 }
 
-// --- Healing
-// ---------------------------------------------------------------------------------------
+// --- Healing ---
 
 void SimulatedRank::receive_state(uint32_t attempt) {
   enqueue([this, attempt] {
@@ -132,8 +131,7 @@ void SimulatedRank::join_if_level() {
   settle();
 }
 
-// --- The program around the core
-// -------------------------------------------------------------------
+// --- The program around the core ---
 
 void SimulatedRank::begin_turn() {
   if (core_.position().step.value() >= world_.model().steps) {
@@ -208,11 +206,7 @@ void SimulatedRank::settle() {
       is_moving = true;
       std::visit([this](const auto& e) { carry_out(e); }, effect);
     }
-    size_t waiting = 0;
-    for (const auto& [from, messages] : inbox_) waiting += messages.size();
-    deliver_inbox();
-    for (const auto& [from, messages] : inbox_) waiting -= messages.size();
-    is_moving |= waiting != 0;
+    is_moving |= deliver_inbox();
   }
   go_on();
 }
@@ -236,8 +230,11 @@ void SimulatedRank::go_on() {
   compute_or_finish();
 }
 
-void SimulatedRank::deliver_inbox() {
-  for (auto& [from, messages] : inbox_) {
+// Takes one message that concerns the running turn, if there is one; what follows it may then
+// relate differently. Old ones are dropped on the way.
+bool SimulatedRank::deliver_inbox() {
+  for (auto sender = inbox_.begin(); sender != inbox_.end();) {
+    std::deque<PeerMessage>& messages = sender->second;
     while (!messages.empty()) {
       const PeerMessage message = messages.front();
       const rank::Relation relation =
@@ -245,43 +242,28 @@ void SimulatedRank::deliver_inbox() {
       if (relation == rank::Relation::Newer) break;
       messages.pop_front();
       if (relation == rank::Relation::Old) continue;
+      if (messages.empty()) inbox_.erase(sender);
       if (const Vote* vote = std::get_if<Vote>(&message)) {
         core_.vote_received(*vote);
       } else {
-        take(std::get<Contribution>(message));
+        take(std::get<Sum>(message));
       }
-      return;  // what follows may change how the next message relates
+      return true;
     }
+    sender = messages.empty() ? inbox_.erase(sender) : std::next(sender);
   }
+  return false;
 }
 
-void SimulatedRank::take(const Contribution& contribution) {
-  contributions_[contribution.bucket][contribution.from] = contribution.tag;
-  reduce_if_complete(contribution.bucket);
+void SimulatedRank::take(const Sum& sum) {
+  sums_[sum.bucket] = sum.tag;
+  core_.sum_reduced(sum.bucket, sum.tag, false);
 }
 
-void SimulatedRank::reduce_if_complete(BucketId bucket) {
-  const std::map<MemberIndex, uint64_t>& parts = contributions_[bucket];
-  if (parts.size() != core_.epoch().members.size()) return;
-  uint64_t tag = 0;
-  for (const auto& [member, part] : parts) tag += part;
-  sums_[bucket] = tag;
-  core_.sum_reduced(bucket, tag, false);
-}
-
-// --- Effects
-// ---------------------------------------------------------------------------------------
+// --- Effects ---
 
 void SimulatedRank::carry_out(const rank::StartReduction& effect) {
-  const Epoch& epoch = core_.epoch();
-  const Contribution own{.epoch = epoch.number,
-                         .turn = core_.position().committed,
-                         .bucket = effect.bucket,
-                         .from = *epoch.index_of(id_),
-                         .tag = core_.held_tag()};
-  for (const Member& member : epoch.members)
-    if (member.rank != id_) world_.to_peer(id_, member.rank, own);
-  take(own);
+  world_.contribute(core_.epoch(), core_.position().committed, effect.bucket, core_.held_tag());
 }
 
 void SimulatedRank::carry_out(const rank::SendVote& effect) {
@@ -292,7 +274,7 @@ void SimulatedRank::carry_out(const rank::SendReport& effect) {
   world_.from_rank(*this, FromRank{id_, effect.report});
 }
 
-void SimulatedRank::carry_out(const rank::Quiesce&) { contributions_.clear(); }
+void SimulatedRank::carry_out(const rank::Quiesce&) {}  // what is under way is refused on arrival
 
 void SimulatedRank::carry_out(const rank::CommitTurn& effect) {
   const uint64_t complete =
@@ -301,7 +283,6 @@ void SimulatedRank::carry_out(const rank::CommitTurn& effect) {
   for (const auto& [bucket, tag] : sums_) holds_all &= tag == complete;
   world_.safety().committed(id_, effect.turn, sums_epoch_, holds_all);
   sums_.clear();
-  contributions_.clear();
   const Instant now = world_.queue().now();
   RankSample sample;
   sample.turn = effect.turn;
@@ -323,7 +304,6 @@ void SimulatedRank::carry_out(const rank::DropContributions&) {}
 void SimulatedRank::carry_out(const rank::EnterEpoch& effect) {
   sums_epoch_ = effect.number;
   sums_.clear();
-  contributions_.clear();
   const rank::Position& position = core_.position();
   world_.from_rank(*this, RankEntered{.rank = id_,
                                       .epoch = effect.number,

@@ -24,14 +24,14 @@ namespace paceline::sim {
 
 class World;
 
-struct Contribution {
+// The sum of a bucket has arrived at a rank.
+struct Sum {
   EpochNumber epoch;
   Turn turn;
   BucketId bucket;
-  MemberIndex from = kNoMember;
   uint64_t tag = 0;
 };
-using PeerMessage = std::variant<Contribution, Vote>;
+using PeerMessage = std::variant<Sum, Vote>;
 
 class SimulatedRank {
  public:
@@ -74,9 +74,8 @@ class SimulatedRank {
   void compute_or_finish();
   void micro_batch_done(MicroBatch m);
   void finish_loop();
-  void deliver_inbox();
-  void take(const Contribution& contribution);
-  void reduce_if_complete(BucketId bucket);
+  bool deliver_inbox();
+  void take(const Sum& sum);
   Duration compute_time();
   void join_if_level();
 
@@ -104,10 +103,9 @@ class SimulatedRank {
   Loop loop_ = Loop::Starting;
   Step step_begun_;
   std::deque<std::function<void()>> frozen_actions_;
-  std::map<RankId, std::deque<PeerMessage>> inbox_;
-  std::map<BucketId, std::map<MemberIndex, uint64_t>> contributions_;
+  std::map<RankId, std::deque<PeerMessage>> inbox_;  // by sender; none is empty between events
   std::map<BucketId, uint64_t> sums_;  // tags of complete sums; they survive a Prepare
-  EpochNumber sums_epoch_;             // the epoch in which all of these are reduced
+  EpochNumber sums_epoch_;             // the epoch in which they were reduced
   std::optional<Heal> heal_;
   RankId donor_;
   std::vector<RankSample> samples_;

@@ -38,8 +38,7 @@ World::World(const Model& model) : model_(model) {
 
 World::~World() = default;
 
-// --- Controller
-// ------------------------------------------------------------------------------------
+// --- Controller ---
 
 void World::start_controller() {
   controller_ = std::make_unique<control::ControllerCore>();
@@ -95,8 +94,7 @@ void World::observe(const JobEvent& event) {
   if (const auto* goodput = std::get_if<Goodput>(&event)) goodput_ = *goodput;
 }
 
-// --- Agents
-// ----------------------------------------------------------------------------------------
+// --- Agents ---
 
 void World::start_agent(SimulatedHost& host) {
   ++host.agent_life;
@@ -205,8 +203,7 @@ void World::read_rings(SimulatedHost& host) {
   });
 }
 
-// --- Ranks
-// -----------------------------------------------------------------------------------------
+// --- Ranks ---
 
 SimulatedRank* World::find(RankId rank) {
   const auto found = ranks_.find(rank);
@@ -235,6 +232,20 @@ void World::to_peer(RankId from, RankId to, PeerMessage message) {
     if (rank != nullptr && !broken_.contains({std::min(from, to), std::max(from, to)}))
       rank->take_from_peer(from, message);
   });
+}
+
+void World::contribute(const Epoch& epoch, Turn turn, BucketId bucket, uint64_t tag) {
+  const auto key = std::tuple(epoch.number, turn, bucket);
+  Reduction& reduction = reductions_[key];
+  reduction.tag += tag;
+  if (++reduction.contributions < epoch.members.size()) return;
+  // A ring: the sum reaches a member through the one before it.
+  for (size_t i = 0; i < epoch.members.size(); ++i) {
+    const RankId before = epoch.members[(i + epoch.members.size() - 1) % epoch.members.size()].rank;
+    to_peer(before, epoch.members[i].rank, Sum{epoch.number, turn, bucket, reduction.tag});
+  }
+  reductions_.erase(reductions_.begin(),
+                    reductions_.upper_bound(key));  // older ones cannot complete
 }
 
 void World::donor_committed(RankId donor, Turn committed, bool is_flagged) {
@@ -276,8 +287,7 @@ void World::tell_peers_of_silence(RankId id) {
   });
 }
 
-// --- Run
-// -------------------------------------------------------------------------------------------
+// --- Run ---
 
 Outcome World::run(Duration limit) {
   const Instant until = queue_.now() + limit;

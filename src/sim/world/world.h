@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,7 @@ class World {
   void kill_controller();  // restarted from its journal
   void lose_connection(SlotId a, SlotId b);
   void stop_job();
+  void set_recovery_mode(RecoveryMode mode, std::string scope);
 
   // Tells `observer` of every event that a watcher of the job would see.
   void set_observer(std::function<void(Instant, const JobEvent&)> observer) {
@@ -71,6 +73,9 @@ class World {
   SimulatedRank* find(RankId rank);
   void from_rank(const SimulatedRank& rank, agent::RankMessage message);
   void to_peer(RankId from, RankId to, PeerMessage message);
+  // A member's contribution to a bucket is final. The last one of an epoch's members sends the sum
+  // to all.
+  void contribute(const Epoch& epoch, Turn turn, BucketId bucket, uint64_t tag);
   void donor_committed(RankId donor, Turn committed, bool is_flagged);
   void watch_donor(RankId donor, RankId joiner) { joiners_[donor].insert(joiner); }
 
@@ -96,8 +101,15 @@ class World {
   void thaw_host(SimulatedHost& host);
   bool controller_is_finished() const;
 
+  // A reduction under way: who is still missing.
+  struct Reduction {
+    size_t contributions = 0;
+    uint64_t tag = 0;
+  };
+
   Model model_;
   EventQueue queue_;
+  std::map<std::tuple<EpochNumber, Turn, BucketId>, Reduction> reductions_;
   Safety safety_;
   std::unique_ptr<control::ControllerCore> controller_;
   uint64_t controller_life_ = 0;

@@ -103,4 +103,8 @@ void World::lose_connection(SlotId a, SlotId b) {
 
 void World::stop_job() { controller_step(control::StopRequested{}); }
 
+void World::set_recovery_mode(RecoveryMode mode, std::string scope) {
+  controller_step(control::RecoveryModeSet{mode, std::move(scope)});
+}
+
 }  // namespace paceline::sim
