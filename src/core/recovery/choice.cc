@@ -33,20 +33,13 @@ std::vector<Alternative> price_pace(const PaceQuestion& q) {
                  str("the slowest rank computes ", q.now, " a step, ", q.ideal,
                      " if all were alike; over ", kHorizonSteps, " steps")});
   const bool is_gain = (q.now - q.rebalanced) * 1000 >= (q.now + q.overhead) * kLeastGainPermille;
-  if (!q.may_rebalance) {
-    all.push_back({ActionKind::Rebalance, kImpossible, q.why_not});
-  } else {
-    all.push_back({ActionKind::Rebalance, is_gain ? loss(q.rebalanced) : loss(q.now),
-                   str("the best division in whole micro-batches takes ", q.rebalanced,
-                       is_gain ? "" : ", which is no gain")});
-  }
-  if (q.swapped) {
+  all.push_back({ActionKind::Rebalance, is_gain ? loss(q.rebalanced) : loss(q.now),
+                 str("the best division in whole micro-batches takes ", q.rebalanced,
+                     is_gain ? "" : ", which is no gain")});
+  if (q.swapped)
     all.push_back({ActionKind::SwapSpare, loss(*q.swapped) + milliseconds_of(q.repair * q.ranks),
                    str("with a spare in its place ", *q.swapped,
                        "; a loss without a spare would cost ", q.repair, " more")});
-  } else {
-    all.push_back({ActionKind::SwapSpare, kImpossible, "no spare stands by"});
-  }
   all.push_back({ActionKind::RestartInPlace, loss(q.now) + milliseconds_of(q.repair),
                  str("a new process on the same host would be as slow, ", q.repair, " later")});
   return all;
@@ -55,23 +48,17 @@ std::vector<Alternative> price_pace(const PaceQuestion& q) {
 std::vector<Alternative> price_loss(const LossQuestion& q) {
   const Duration redo = q.micro_batch * q.micro_batches_redone;
   const Duration restart = q.restart;
+  const bool is_short = q.can_restart && q.step > Duration();
   const int64_t horizon_steps =
-      q.can_restart ? restart.in_nanoseconds() / std::max<int64_t>(1, q.step.in_nanoseconds()) + 1
-                    : kHorizonSteps;
+      is_short ? restart.in_nanoseconds() / q.step.in_nanoseconds() + 1 : kHorizonSteps;
   const Duration slower = std::max(Duration(), q.shrunk_step - q.step);
   const uint32_t survivors = q.ranks > q.lost ? q.ranks - q.lost : 0;
   std::vector<Alternative> all;
-  if (q.standing_by >= q.lost && q.lost > 0) {
+  if (q.standing_by >= q.lost && q.lost > 0)
     all.push_back({ActionKind::SwapSpare, milliseconds_of(redo),
                    str(q.standing_by, " hot spares stand by; ", q.micro_batches_redone,
                        " micro-batches of ", q.micro_batch, " are computed again")});
-  } else {
-    all.push_back({ActionKind::SwapSpare, kImpossible,
-                   str(q.standing_by, " hot spares for ", q.lost, " lost ranks")});
-  }
-  if (survivors == 0) {
-    all.push_back({ActionKind::Shrink, kImpossible, "no working rank is left"});
-  } else {
+  if (survivors > 0) {
     const Duration missing = q.step * (horizon_steps * q.lost);
     all.push_back(
         {ActionKind::Shrink, milliseconds_of(redo + missing + slower * (horizon_steps * survivors)),
@@ -84,9 +71,6 @@ std::vector<Alternative> price_loss(const LossQuestion& q) {
     all.push_back({ActionKind::RestartInPlace,
                    milliseconds_of(q.step * q.ranks + restart * q.ranks),
                    str("all ranks anew: ", restart, " and the running step")});
-  } else {
-    all.push_back({ActionKind::Wait, kImpossible, "the lost have no host to come back to"});
-    all.push_back({ActionKind::RestartInPlace, kImpossible, "their host is lost"});
   }
   all.push_back(
       {ActionKind::Stop,

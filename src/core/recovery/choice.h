@@ -1,6 +1,6 @@
 // What to do about a fault: the alternative of the least expected loss, in rank-milliseconds, from
-// what this run has measured. Every alternative is priced and kept, the ones that cannot be done
-// too, with the numbers behind it.
+// what this run has measured. Every alternative that can be carried out is priced, with the numbers
+// behind it.
 //
 // Pure; integers only.
 #pragma once
@@ -20,8 +20,7 @@ namespace paceline::recovery {
 inline constexpr int64_t kHorizonSteps = 200;
 
 // Index of the cheapest; the earlier of equals, so that doing less comes first. REQUIRES: not
-// empty. An alternative with kImpossible is never chosen unless all are.
-inline constexpr int64_t kImpossible = INT64_MAX;
+// empty.
 size_t choose(const std::vector<Alternative>& alternatives);
 
 // --- A rank that is slow ---
@@ -34,8 +33,6 @@ struct PaceQuestion {
   std::optional<Duration> swapped;  //   and with a spare in the place of the slow ranks
   Duration overhead;                // of a step: what is not computing
   Duration repair;                  // what a later loss costs more when no spare is left
-  bool may_rebalance = true;
-  std::string why_not;  // if it may not
 };
 std::vector<Alternative> price_pace(const PaceQuestion& question);
 

@@ -37,7 +37,6 @@ TEST(Choice, Pace_LeastLossWins) {
        ActionKind::Wait},
       {"a gain within the error", [](PaceQuestion& q) { q.rebalanced = ms(219); },
        ActionKind::Wait},
-      {"not allowed now", [](PaceQuestion& q) { q.may_rebalance = false; }, ActionKind::Wait},
       {"a spare that gains little", [](PaceQuestion& q) { q.swapped = ms(200); },
        ActionKind::Rebalance},
       {"a spare that gains much",

@@ -8,9 +8,11 @@
 namespace paceline::recovery {
 namespace {
 
-constexpr size_t kWindow = 12;      // turns that a cost is the median of
-constexpr size_t kLeastTurns = 9;   // before which nothing is said
-constexpr size_t kRecentTurns = 7;  // that a recovery is judged by
+constexpr size_t kWindow = 12;               // turns that a cost is the median of
+constexpr size_t kLeastTurns = 9;            // before which nothing is said
+constexpr size_t kRecentTurns = 7;           // that a recovery is judged by
+constexpr uint32_t kWarmUpTurns = 4;         // of a process, not looked at
+constexpr int64_t kMostDelayPermille = 600;  // of run-queue delay: above, nothing can be measured
 constexpr int64_t kSlowPermille = 70;
 constexpr int64_t kBackPermille = 35;
 // The median of 12 values of median deviation d errs by about 0.54 d (normal noise); six times
@@ -45,9 +47,15 @@ int64_t permille_above(int64_t value, int64_t reference) {
 void StragglerDetector::add(RankId rank, const RankSample& sample) {
   if (sample.micro_batches == 0 || sample.compute <= Duration()) return;
   Pace& pace = ranks_[rank];
+  if (++pace.samples <= kWarmUpTurns) return;
   const int64_t compute = sample.compute.in_nanoseconds();
-  // The delay covers the whole turn, so that it may exceed what fell into computing.
-  const int64_t delay = std::clamp<int64_t>(sample.run_queue_delay.in_nanoseconds(), 0, compute);
+  // The delay is that of the whole turn; who waits in finish_step sleeps, so it is shared between
+  // computing and the program's other code.
+  const Duration busy = std::max(sample.compute, sample.committed - sample.begun - sample.wait);
+  const int64_t compute_permille =
+      compute / std::max<int64_t>(1, busy.in_nanoseconds() / 1000);  // of what it did
+  const int64_t delay = sample.run_queue_delay.in_nanoseconds() / 1000 * compute_permille;
+  if (delay * 1000 > compute * kMostDelayPermille) return;
   const int64_t cost = std::max<int64_t>(1, (compute - delay) / sample.micro_batches);
   push(pace.cost_ns, cost);
   push(pace.delay_permille, delay * 1000 / compute);
@@ -85,29 +93,34 @@ std::map<RankId, StragglerDetector::Summary> StragglerDetector::summarize() cons
 std::vector<PaceChange> StragglerDetector::update() {
   std::vector<PaceChange> changes;
   const std::map<RankId, Summary> all = summarize();
-  std::vector<int64_t> usual;
-  for (const auto& [rank, summary] : all) judge(rank, all, changes);
+  if (all.empty()) return changes;
+  std::vector<int64_t> sorted, noise, usual;
+  Reference others;
+  for (const auto& [rank, summary] : all) {
+    sorted.push_back(summary.cost_ns);
+    noise.push_back(summary.noise_permille);
+    others.newest = std::max(others.newest, ranks_.at(rank).newest);
+  }
+  std::sort(sorted.begin(), sorted.end());
+  others.noise_permille = median_of(std::move(noise));
+  for (const auto& [rank, summary] : all) {
+    if (sorted.size() < 2) break;
+    // The median of all but this one: what lies above it moves down by one place.
+    const size_t middle = (sorted.size() - 1) / 2;
+    others.cost_ns = sorted[middle] >= summary.cost_ns ? sorted[middle + 1] : sorted[middle];
+    judge(rank, summary, others, changes);
+  }
   for (const auto& [rank, summary] : all)
     if (!slow_.contains(rank)) usual.push_back(summary.cost_ns);
   if (!usual.empty()) usual_ns_ = median_of(std::move(usual));
   return changes;
 }
 
-void StragglerDetector::judge(RankId rank, const std::map<RankId, Summary>& all,
+void StragglerDetector::judge(RankId rank, const Summary& own, const Reference& others,
                               std::vector<PaceChange>& changes) {
-  std::vector<int64_t> others, noise;
-  Turn newest;
-  for (const auto& [other, summary] : all) {
-    newest = std::max(newest, ranks_.at(other).newest);
-    if (other == rank) continue;
-    others.push_back(summary.cost_ns);
-    noise.push_back(summary.noise_permille);
-  }
-  if (others.empty()) return;
-  const Summary& own = all.at(rank);
   Pace& pace = ranks_.at(rank);
-  const int64_t others_ns = median_of(std::move(others));
-  const int64_t noise_permille = std::max(own.noise_permille, median_of(std::move(noise)));
+  const int64_t others_ns = others.cost_ns;
+  const int64_t noise_permille = std::max(own.noise_permille, others.noise_permille);
   const int64_t threshold = std::max(kSlowPermille, noise_permille * kNoiseFactorPermille / 1000);
   const int64_t excess = permille_above(own.cost_ns, others_ns);
   const auto tell = [&](bool is_slow, int64_t cost_ns) {
@@ -133,7 +146,7 @@ void StragglerDetector::judge(RankId rank, const std::map<RankId, Summary>& all,
     tell(true, own.cost_ns);
     return;
   }
-  const bool is_unseen = newest.value() > pace.newest.value() + kForgetTurns;
+  const bool is_unseen = others.newest.value() > pace.newest.value() + kForgetTurns;
   if (is_unseen || permille_above(own.recent_ns, others_ns) <= kBackPermille) {
     slow_.erase(found);
     // Its old values would make it slow again at once, or hide that it is.

@@ -9,7 +9,7 @@
 // When the turns of all ranks vary widely, each time with another one last, the work itself is
 // uneven: that is imbalance, and no rank's fault.
 //
-// Pure; integers only. Cost of update(): O(ranks x window).
+// Pure; integers only. Cost of update(): O(n log n) in ranks.
 #pragma once
 
 #include <cstdint>
@@ -57,6 +57,7 @@ class StragglerDetector {
     std::deque<int64_t> cost_ns;  // per micro-batch, one entry a turn
     std::deque<int64_t> delay_permille;
     Turn newest;
+    uint32_t samples = 0;
     uint32_t distrusted = 0;
   };
   struct Summary {
@@ -66,7 +67,13 @@ class StragglerDetector {
   };
 
   std::map<RankId, Summary> summarize() const;
-  void judge(RankId rank, const std::map<RankId, Summary>& all, std::vector<PaceChange>& changes);
+  struct Reference {  // what the others are like
+    int64_t cost_ns = 0;
+    int64_t noise_permille = 0;
+    Turn newest;
+  };
+  void judge(RankId rank, const Summary& own, const Reference& others,
+             std::vector<PaceChange>& changes);
   void close_turns();
 
   std::map<RankId, Pace> ranks_;

@@ -117,6 +117,16 @@ TEST(StragglerDetector, RunQueueDelay_IsNotHeldAgainstTheRank) {
   EXPECT_TRUE(ranks.run(100, &turns).empty());
 }
 
+// What is left after so much delay says nothing of the rank.
+TEST(StragglerDetector, RunQueueDelayWithoutEnd_SaysNothing) {
+  Ranks ranks(8, seed_of_run());
+  for (uint32_t slot = 0; slot < 8; ++slot) ranks.set_delay(slot, Duration::milliseconds(50));
+  ranks.set_percent(1, 150);
+  int turns = 0;
+  EXPECT_TRUE(ranks.run(100, &turns).empty());
+  EXPECT_FALSE(ranks.detector().take_imbalance());
+}
+
 TEST(StragglerDetector, TwoRanks_TheSlowerIsNamed) {
   Ranks ranks(2, seed_of_run());
   ranks.set_percent(1, 150);
