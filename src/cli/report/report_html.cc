@@ -2,6 +2,7 @@
 //
 // The page is made in the browser from the data, so that what it shows is what report.json says.
 // Text from the run enters the page through textContent only.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/report/report.h"
@@ -11,12 +12,15 @@
 namespace paceline::cli {
 namespace {
 
-constexpr size_t kRateSlices = 160;  // as many as the plot can show
+constexpr size_t kMaxRateSlices = 160;  // as many as the plot can show
+constexpr size_t kStepsPerSlice = 5;    // fewer would show the beat of single steps
 constexpr size_t kMaxCurvePoints = 2000;
 
 nlohmann::ordered_json rates_json(const RunRecord& record) {
   nlohmann::ordered_json points = nlohmann::ordered_json::array();
-  for (const RatePoint& point : rates_of(record, kRateSlices))
+  const size_t slices =
+      std::clamp<size_t>(record.turns().size() / kStepsPerSlice, 2, kMaxRateSlices);
+  for (const RatePoint& point : rates_of(record, slices))
     points.push_back({point.at_s, point.steps_per_s});
   return points;
 }

@@ -60,11 +60,12 @@ FaultPhase wanted_phase(const FaultSpec& spec) {
   return is_taken_over && spec.phase == FaultPhase::Any ? FaultPhase::Compute : spec.phase;
 }
 
-// A joiner has no step of its own before it is level.
+// A joiner has no step of its own before it is level. What is asked of the program is asked a step
+// ahead.
 bool is_at_step(const FaultSpec& spec, const RankGlance& glance) {
   if (glance.phase == RankPhase::Heal) return spec.phase == FaultPhase::Heal;
   return glance.phase != RankPhase::Starting && glance.phase != RankPhase::Done &&
-         glance.step >= spec.step;
+         glance.step + (spec.kind == FaultKind::Skip ? 1 : 0) >= spec.step;
 }
 
 Duration part_of(Duration period, double fraction) {
@@ -74,8 +75,9 @@ Duration part_of(Duration period, double fraction) {
 
 }  // namespace
 
-Injector::Injector(std::vector<FaultSpec> faults, std::function<void(const Struck&)> on_struck)
-    : on_struck_(std::move(on_struck)) {
+Injector::Injector(std::vector<FaultSpec> faults, std::optional<GameDayFile> game_day,
+                   std::function<void(const Struck&)> on_struck)
+    : on_struck_(std::move(on_struck)), game_day_(std::move(game_day)) {
   for (FaultSpec& fault : faults) {
     Pending pending;
     pending.spec = std::move(fault);
@@ -246,6 +248,10 @@ std::string Injector::act(const FaultSpec& spec, const World& world, const Place
     case FaultKind::Spin:
       return reason_of(hijack_into_spin(owner.process, thread));
     case FaultKind::Skip:
+      if (!game_day_) return "the program has no game day";
+      // The running step may be past its contribution already; the next one is not.
+      game_day_->skip(owner.rank.slot.value(), std::max(spec.step, glance.step + 1));
+      return "";
     case FaultKind::Corrupt:
       break;
   }

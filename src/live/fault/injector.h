@@ -22,6 +22,7 @@
 
 #include "core/model/ids.h"
 #include "live/fault/fault_spec.h"
+#include "live/fault/game_day_file.h"
 #include "live/fault/ring_probe.h"
 #include "live/fault/target.h"
 #include "live/os/mutex.h"
@@ -48,7 +49,9 @@ struct Struck {
 
 class Injector {
  public:
-  Injector(std::vector<FaultSpec> faults, std::function<void(const Struck&)> on_struck);
+  // `game_day`: of programs that play along; none: Skip cannot strike.
+  Injector(std::vector<FaultSpec> faults, std::optional<GameDayFile> game_day,
+           std::function<void(const Struck&)> on_struck);
   // Continues what it has stopped, unless that was for ever.
   ~Injector();
   Injector(const Injector&) = delete;
@@ -105,6 +108,7 @@ class Injector {
   World world_ GUARDED_BY(mutex_);
 
   // Of the injector's thread alone.
+  std::optional<GameDayFile> game_day_;
   std::vector<Pending> pending_;
   std::vector<Stopped> stopped_;
   std::map<uint32_t, Watched> watched_;  // by slot

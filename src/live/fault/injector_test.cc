@@ -91,7 +91,7 @@ class Victim {
 class GameDay {
  public:
   explicit GameDay(const std::string& fault)
-      : injector_({parse_fault(fault).value()}, [this](const Struck& struck) {
+      : injector_({parse_fault(fault).value()}, std::nullopt, [this](const Struck& struck) {
           const os::MutexLock lock(mutex_);
           struck_.push_back(struck);
           changed_.notify_all();

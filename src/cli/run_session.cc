@@ -1,0 +1,254 @@
+#include "cli/run_session.h"
+
+#include <sys/epoll.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <random>
+#include <utility>
+
+#include "base/str.h"
+#include "cli/exit_code.h"
+#include "cli/report/report.h"
+#include "live/os/clock.h"
+#include "live/rpc/endpoint.h"
+
+namespace paceline::cli {
+namespace {
+
+constexpr Duration kConnectLimit = Duration::seconds(20);
+constexpr Duration kEndLimit = Duration::seconds(4);  // for the daemons after JobEnded
+constexpr Duration kImmediateLimit = Duration::seconds(3);
+constexpr Duration kRefreshInterval = Duration::milliseconds(200);
+constexpr size_t kMaxInterrupts = 8;  // further ones are not passed on
+
+// Keeps other users of this machine out; 128 bits from the operating system.
+std::string random_token() {
+  std::random_device device;
+  std::string token;
+  for (int i = 0; i < 4; ++i) {
+    char part[12];
+    std::snprintf(part, sizeof(part), "%08x", static_cast<unsigned>(device()));
+    token += part;
+  }
+  return token;
+}
+
+std::string fault_line(const fault::Struck& struck) {
+  std::string line = str("fault: ", fault::name_of(struck.spec.kind));
+  const bool is_of_host = struck.spec.kind == fault::FaultKind::LoseHost ||
+                          struck.spec.kind == fault::FaultKind::KillAgent;
+  if (is_of_host)
+    line += str(" ", struck.host_name);
+  else if (struck.spec.kind != fault::FaultKind::KillController && struck.rank)
+    line += str(" rank ", struck.rank->slot, " (pid ", struck.process, ")");
+  line += str(" at step ", struck.step);
+  if (struck.phase != fault::FaultPhase::Any) line += str(", phase ", fault::name_of(struck.phase));
+  if (!struck.failure.empty()) line += str(": failed, ", struck.failure);
+  return line;
+}
+
+InjectedFault recorded(const fault::Struck& struck) {
+  return {.kind = std::string(fault::name_of(struck.spec.kind)),
+          .text = struck.spec.text,
+          .rank = struck.rank,
+          .host_name = struck.host_name,
+          .is_whole_host = struck.spec.kind == fault::FaultKind::LoseHost ||
+                           struck.spec.kind == fault::FaultKind::KillAgent,
+          .at = struck.at,
+          .step = Step(struck.step)};
+}
+
+}  // namespace
+
+RunSession::RunSession(RunOptions options)
+    : options_(std::move(options)),
+      terminal_(Terminal::of_process()),
+      view_(terminal_, os::now()),
+      record_(job_spec_of(options_).name, os::now()) {}
+
+RunSession::~RunSession() = default;
+
+// Refused while hundreds of thousands wait, as when standard output is a pager that nobody turns.
+// The posting thread waits then, so that the stream of events is held up and not the job.
+void RunSession::post(const os::Loop::Function& function) {
+  while (!loop_.post(function) && !is_over_.load(std::memory_order_relaxed))
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+int RunSession::run() {
+  for (const std::string& flag : options_.ignored)
+    view_.note(os::now(), Tone::Faint, str("pace: ", flag, " is not needed here and was ignored"));
+  const Status started = start();
+  if (started)
+    loop_.run();
+  else
+    fail(kExitNoController, started.error().message);
+
+  // Threads first: nothing may post into, or read from, what goes next.
+  is_over_.store(true, std::memory_order_relaxed);
+  if (client_) client_->cancel_watch();
+  injector_.reset();
+  if (processes_) processes_->end_all();
+  if (watching_.joinable()) watching_.join();
+  for (std::thread& call : calling_) call.join();
+  is_finishing_ = true;
+  loop_.run_once(Duration());  // what they have posted last: the program's last lines
+
+  const int code = exit_code();
+  record_.set_exit_code(code);
+  view_.finish(os::now());
+  if (!options_.report_directory.empty()) {
+    const Status written = write_report(record_, options_.report_directory);
+    if (written)
+      terminal_.line(Tone::Faint, str("pace: report in ", options_.report_directory));
+    else
+      terminal_.line(Tone::Bad, "pace: " + written.error().message);
+  }
+  return code;
+}
+
+Status RunSession::start() {
+  watch_signals();
+  TRY_ASSIGN(RunDirectory directory, RunDirectory::make());
+  directory_.emplace(std::move(directory));
+  const rpc::RpcAddress address{.address = rpc::random_local_address(), .token = random_token()};
+  JobSpec spec = job_spec_of(options_);
+  if (!options_.faults.empty()) TRY(start_injector(spec));
+  processes_ = std::make_unique<RunProcesses>(
+      loop_,
+      RunProcesses::Options{.controller_address = address.address,
+                            .token = address.token,
+                            .journal = directory_->path() + "/journal.sqlite",
+                            .hosts = options_.host_count(),
+                            .log_directory = options_.log_directory},
+      process_callbacks());
+  TRY(processes_->start());
+  TRY_ASSIGN(client_, rpc::ControllerClient::connect(address, kConnectLimit));
+  watching_ = std::thread([this] {
+    const Status status = client_->watch(
+        {}, [this](const JobEvent& event) { post([this, event] { on_event(event); }); });
+    post([this, status] { on_watch_ended(status); });
+  });
+  TRY(client_->submit(spec));
+  refresh();
+  return {};
+}
+
+Status RunSession::start_injector(JobSpec& spec) {
+  const std::string path = directory_->path() + "/game_day";
+  TRY_ASSIGN(fault::GameDayFile game_day, fault::GameDayFile::open(path));
+  spec.program.environment.emplace_back(fault::kGameDayVariable, path);
+  injector_ = std::make_unique<fault::Injector>(
+      options_.faults, std::move(game_day),
+      [this](const fault::Struck& struck) { post([this, struck] { on_struck(struck); }); });
+  return {};
+}
+
+RunProcesses::Callbacks RunSession::process_callbacks() {
+  return {
+      .on_agent =
+          [this](const std::string& host_name, pid_t process) {
+            if (injector_) injector_->agent_started(host_name, process);
+          },
+      .on_controller =
+          [this](pid_t process) {
+            if (injector_) injector_->controller_started(process);
+          },
+      .on_note =
+          [this](const std::string& text) { view_.note(os::now(), Tone::Bad, "pace: " + text); },
+      .on_lost = [this](const std::string& reason) { fail(kExitNoController, reason); },
+      .on_all_ended =
+          [this] {
+            if (is_finishing_) loop_.stop();
+          }};
+}
+
+void RunSession::watch_signals() {
+  Result<os::SignalDescriptor> signals = os::SignalDescriptor::open({SIGINT, SIGTERM, SIGHUP});
+  CHECK(signals.has_value(), "signal descriptor");
+  signals_.emplace(std::move(signals).value());
+  loop_.watch(signals_->descriptor(), EPOLLIN, [this](uint32_t) {
+    for (const int signal : signals_->read()) on_signal(signal);
+  });
+}
+
+void RunSession::on_signal(int signal) {
+  if (!first_signal_) {
+    first_signal_ = signal;
+    view_.note(os::now(), Tone::Plain, "pace: stopping after this step; again to stop at once");
+    ask_to_stop(false);
+    return;
+  }
+  view_.note(os::now(), Tone::Plain, "pace: stopping at once");
+  ask_to_stop(true);
+  // A controller that is gone, or busy, cannot hold up someone who wants out.
+  loop_.arm("stop at once", os::now() + kImmediateLimit, [this] { loop_.stop(); });
+}
+
+// On a thread of its own, because it waits for a controller that is being restarted.
+void RunSession::ask_to_stop(bool is_immediate) {
+  if (calling_.size() >= kMaxInterrupts) return;
+  calling_.emplace_back([this, is_immediate] {
+    const Status status = client_->stop(is_immediate);
+    if (status) return;
+    post([this, message = status.error().message] {
+      if (!is_finishing_) view_.note(os::now(), Tone::Bad, "pace: cannot stop the job: " + message);
+    });
+  });
+}
+
+void RunSession::on_event(const JobEvent& event) {
+  const Instant now = os::now();
+  record_.take(now, event);
+  view_.take(now, event);
+  if (const auto* placed = std::get_if<RankPlaced>(&event); placed != nullptr && injector_)
+    injector_->rank_placed({.rank = placed->rank,
+                            .host_name = placed->host_name,
+                            .process = static_cast<pid_t>(placed->process_id)});
+  if (std::holds_alternative<JobEnded>(event)) finish();
+}
+
+void RunSession::on_struck(const fault::Struck& struck) {
+  view_.note(os::now(), Tone::Bad, fault_line(struck));
+  if (struck.failure.empty()) record_.take(recorded(struck));
+}
+
+void RunSession::on_watch_ended(const Status& status) {
+  if (record_.end() || is_finishing_) return finish();
+  fail(kExitNoController,
+       status ? "the controller has ended the watch without a verdict" : status.error().message);
+}
+
+void RunSession::refresh() {
+  view_.refresh(os::now());
+  loop_.arm("refresh", os::now() + kRefreshInterval, [this] { refresh(); });
+}
+
+void RunSession::finish() {
+  if (std::exchange(is_finishing_, true)) return;
+  // What was frozen for a while is continued now, or it could not end in order.
+  injector_.reset();
+  loop_.arm("end", os::now() + kEndLimit, [this] { loop_.stop(); });
+  processes_->expect_ends();
+}
+
+void RunSession::fail(int exit_code, const std::string& reason) {
+  if (record_.end()) return;
+  if (!failure_) view_.note(os::now(), Tone::Bad, "pace: " + reason);
+  failure_ = failure_.value_or(exit_code);
+  loop_.stop();
+}
+
+int RunSession::exit_code() const {
+  const int interrupted = first_signal_ == SIGINT ? kExitInterrupted : kExitTerminated;
+  if (!record_.end()) return first_signal_ ? interrupted : failure_.value_or(kExitBug);
+  // Stopped at once, or in order but without a checkpoint: there is nothing to come back to.
+  const bool is_saved =
+      record_.end()->exit_code == kExitRequeue && !options_.checkpoint_directory.empty();
+  if (first_signal_ && record_.end()->verdict == Verdict::Stopped && !is_saved) return interrupted;
+  return record_.end()->exit_code;
+}
+
+}  // namespace paceline::cli
