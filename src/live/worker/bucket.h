@@ -58,7 +58,9 @@ class Bucket {
   const float* published() const { return published_.data(); }
 
   // The scales, which are registered state. Empty in fast mode.
-  size_t scales_bytes() const { return scales_ ? scales_->size_bytes() : 0; }
+  size_t scales_bytes() const {
+    return is_exact() ? 1 + layout_.blocks.size() * collective::kHistory : 0;
+  }
   void save_scales(std::span<std::byte> bytes) const;
   Status load_scales(std::span<const std::byte> bytes);
 

@@ -54,7 +54,8 @@ std::optional<FrameHeader> decode_header(std::span<const std::byte, kFrameHeader
       .payload_bytes = get<uint32_t>(bytes, 56),
   };
   if (header.payload_bytes > kMaxPayloadBytes || header.payload_bytes % 4 != 0) return std::nullopt;
-  if (header.kind != FrameKind::Chunk && header.payload_bytes != 0) return std::nullopt;
+  const bool may_have_payload = header.kind == FrameKind::Chunk || is_heal(header.kind);
+  if (!may_have_payload && header.payload_bytes != 0) return std::nullopt;
   return header;
 }
 

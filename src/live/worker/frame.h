@@ -1,4 +1,4 @@
-// Frames between ranks: a fixed header of 64 bytes, then a payload that only chunks have.
+// Frames between ranks: a fixed header of 64 bytes, then a payload that chunks and transfers have.
 //
 //   frame   := header | payload
 //   header  := u32 magic | u8 kind | u8[3] zero | u32 slot | u32 incarnation | u32 epoch
@@ -13,6 +13,8 @@
 //          tags of the micro-batches in it
 //   Vote   hop, low and high as in core/model/control_message.h
 //   Beat   "I am alive": epoch alone
+//   Heal*  the transfer of a joiner's state; grammar in heal.h. `high` numbers the joiner's
+//   requests
 #pragma once
 
 #include <array>
@@ -30,8 +32,25 @@ inline constexpr uint32_t kFrameMagic = 0x31464350;  // "PCF1"
 // A chunk of 16 Ki elements, and one mark for each of at most as many blocks.
 inline constexpr uint32_t kMaxPayloadBytes = 16 * 1024 * (4 + 1);
 
-enum class FrameKind : uint8_t { Open = 1, Chunk = 2, Vote = 3, Beat = 4 };
-inline constexpr FrameKind kLastFrameKind = FrameKind::Beat;
+enum class FrameKind : uint8_t {
+  Open = 1,
+  Chunk = 2,
+  Vote = 3,
+  Beat = 4,
+  HealAsk,
+  HealTurn,
+  HealManifest,
+  HealChunk,
+  HealChunkAsk,
+  HealSum,
+  HealCommit,
+  HealEpoch
+};
+inline constexpr FrameKind kLastFrameKind = FrameKind::HealEpoch;
+constexpr bool is_heal(FrameKind kind) { return kind >= FrameKind::HealAsk; }
+
+// Connections for step operations end at a quiesce; a transfer goes on. Stated in Open, as hop.
+enum class Channel : uint8_t { Step = 0, Heal = 1 };
 
 struct FrameHeader {
   FrameKind kind = FrameKind::Beat;

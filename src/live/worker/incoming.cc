@@ -50,7 +50,9 @@ bool Incoming::authenticate(uint64_t token) {
   const auto header = decode_header(std::span(buffer_).first<kFrameHeaderBytes>());
   if (!header || header->kind != FrameKind::Open || header->tag != token) return false;
   if (header->sender.slot.value() >= kMaxRanks) return false;
+  if (header->hop > static_cast<uint32_t>(Channel::Heal)) return false;
   sender_ = header->sender;
+  channel_ = static_cast<Channel>(header->hop);
   begin_ = end_ = 0;
   buffer_.resize(kBufferBytes);
   return true;

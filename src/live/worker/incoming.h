@@ -45,6 +45,7 @@ class Incoming {
 
   Poller::Key key() const { return key_; }
   const std::optional<RankId>& sender() const { return sender_; }
+  Channel channel() const { return channel_; }
   bool is_paused() const { return is_paused_; }
   Instant opened() const { return opened_; }
   Instant last_heard() const { return last_heard_; }
@@ -63,6 +64,7 @@ class Incoming {
   Instant opened_;
   Instant last_heard_;
   std::optional<RankId> sender_;
+  Channel channel_ = Channel::Step;
   bool is_paused_ = false;
   std::vector<std::byte> buffer_;
   size_t begin_ = 0, end_ = 0;  // what is in the buffer and not handed out

@@ -112,36 +112,73 @@ paceline_status Job::begin_step(paceline_step* step) {
   if (stage_ == Stage::InStep)
     return fail(PACELINE_EINVAL, "begin_step: finish_step has not returned OK");
   if (stage_ == Stage::Ended) return fail(PACELINE_EINVAL, "begin_step: this rank has ended");
-  const os::MutexLock lock(mutex_);
-  if (stage_ == Stage::Setup) {
-    session_->watch_this_thread();
-    if (const paceline_status status = start(); status != PACELINE_OK) return status;
+  for (;;) {
+    offer_copy();
+    const os::MutexLock lock(mutex_);
+    if (stage_ == Stage::Setup) {
+      session_->watch_this_thread();
+      if (const paceline_status status = start(); status != PACELINE_OK) return status;
+    }
+    if (const paceline_status status = wait_for_membership(); status != PACELINE_OK) return status;
+    if (session_->wants_copy()) continue;
+    session_->enter_phase(RankPhase::Outside, os::now());
+    if (session_->core().phase() == rank::Phase::Left) {
+      stage_ = Stage::Ended;
+      return PACELINE_LEFT;
+    }
+    if (session_->core().epoch().is_last) {
+      stage_ = Stage::Ended;
+      return PACELINE_STOP;
+    }
+    session_->begin_step(os::now());
+    stage_ = Stage::InStep;
+    step_ = session_->core().position().step;
+    *step = {step_.value(), session_->micro_batches()};
+    return PACELINE_OK;
   }
-  if (const paceline_status status = wait_for_membership(); status != PACELINE_OK) return status;
-  session_->enter_phase(RankPhase::Outside, os::now());
-  if (session_->core().phase() == rank::Phase::Left) {
-    stage_ = Stage::Ended;
-    return PACELINE_LEFT;
-  }
-  if (session_->core().epoch().is_last) {
-    stage_ = Stage::Ended;
-    return PACELINE_STOP;
-  }
-  session_->begin_step(os::now());
-  stage_ = Stage::InStep;
-  step_ = session_->core().position().step;
-  *step = {step_.value(), session_->core().epoch().micro_batches()};
-  return PACELINE_OK;
 }
 
 paceline_status Job::wait_for_membership() {
-  while (session_->core().phase() != rank::Phase::Left &&
-         (session_->core().phase() == rank::Phase::Joining ||
-          session_->core().epoch().number == EpochNumber(0))) {
+  for (;;) {
+    if (session_->has_snapshot()) load_snapshot();
+    session_->follow_donor({.takes_sums = false}, os::now());
+    const rank::RankCore& core = session_->core();
+    if (core.phase() == rank::Phase::Left) return PACELINE_OK;
+    if (core.phase() == rank::Phase::Joining) {
+      if (session_->has_state()) return PACELINE_OK;
+      session_->enter_phase(RankPhase::Heal, os::now());
+    } else if (core.epoch().number != EpochNumber(0)) {
+      return PACELINE_OK;
+    }
     if (const paceline_status status = check_alive(); status != PACELINE_OK) return status;
     wait();
   }
-  return PACELINE_OK;
+}
+
+void Job::offer_copy() {
+  std::vector<std::byte> own_state;
+  {
+    const os::MutexLock lock(mutex_);
+    if (!session_->is_started() || !session_->wants_copy()) return;
+    own_state = session_->own_state();
+  }
+  // Without the mutex: nothing else touches the state, and no turn can be committed meanwhile.
+  std::vector<std::byte> bytes;
+  bytes.reserve(state_.size_bytes() + own_state.size());
+  for (const StateRegistry::Part& part : state_.parts())
+    bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
+  bytes.insert(bytes.end(), own_state.begin(), own_state.end());
+  const os::MutexLock lock(mutex_);
+  session_->give_copy(std::move(bytes));
+}
+
+void Job::load_snapshot() {
+  std::span<const std::byte> rest(session_->snapshot().bytes);
+  for (const StateRegistry::Part& part : state_.parts()) {
+    std::copy_n(rest.begin(), part.bytes.size(), part.bytes.begin());
+    rest = rest.subspan(part.bytes.size());
+  }
+  session_->snapshot_loaded(rest, os::now());
 }
 
 paceline_status Job::next_micro_batch(paceline_micro_batch* micro_batch) {
@@ -186,7 +223,12 @@ paceline_status Job::finish_step() {
   paceline_status status = PACELINE_OK;
   for (;;) {
     const rank::RankCore& core = session_->core();
-    if (core.position().step > step_) {
+    session_->follow_donor({.takes_sums = true}, os::now());
+    // A joiner that has become a member takes part in the step that it is in.
+    const bool is_here = core.position().step == step_ && !core.is_open();
+    if (is_here && core.phase() == rank::Phase::Member) session_->begin_step(os::now());
+    // State taken anew replaces whatever the program makes of this step.
+    if (core.position().step > step_ || session_->has_snapshot()) {
       stage_ = Stage::Between;
       break;
     }
@@ -242,15 +284,19 @@ uint32_t Job::world_size() {
 
 paceline_status Job::finalize() {
   const uint64_t digest = state_digest();
-  const os::MutexLock lock(mutex_);
-  session_->enter_phase(RankPhase::Done, os::now());
-  if (!session_->has_agent() || !session_->is_started()) return PACELINE_OK;
-  session_->send_done(digest);
-  while (!session_->is_released()) {
-    if (const paceline_status status = check_alive(); status != PACELINE_OK) return status;
-    wait();
+  {
+    const os::MutexLock lock(mutex_);
+    session_->enter_phase(RankPhase::Done, os::now());
+    if (!session_->has_agent() || !session_->is_started()) return PACELINE_OK;
+    session_->send_done(digest);
   }
-  return PACELINE_OK;
+  for (;;) {
+    offer_copy();
+    const os::MutexLock lock(mutex_);
+    if (session_->is_released()) return PACELINE_OK;
+    if (const paceline_status status = check_alive(); status != PACELINE_OK) return status;
+    if (!session_->wants_copy()) wait();
+  }
 }
 
 void Job::abort() {

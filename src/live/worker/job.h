@@ -60,6 +60,9 @@ class Job {
   void serve();  // the progress thread
   paceline_status start() REQUIRES(mutex_);
   paceline_status wait_for_membership() REQUIRES(mutex_);
+  // Copies the state for a joiner that waits for it. At a commit boundary only.
+  void offer_copy() EXCLUDES(mutex_);
+  void load_snapshot() REQUIRES(mutex_);
   // OK unless there is no point in waiting any longer.
   paceline_status check_alive() REQUIRES(mutex_);
   void wait() REQUIRES(mutex_);

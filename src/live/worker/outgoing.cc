@@ -13,7 +13,8 @@
 namespace paceline::worker {
 namespace {
 
-constexpr size_t kMaxPieces = 64;  // of one writev
+constexpr size_t kMaxPieces = 64;           // of one writev
+constexpr size_t kMaxFlushBytes = 4 << 20;  // then others may have the mutex
 
 sockaddr_in address_of(Endpoint endpoint) {
   sockaddr_in address{};
@@ -27,7 +28,11 @@ sockaddr_in address_of(Endpoint endpoint) {
 
 Outgoing::Outgoing(Poller& poller, Endpoint endpoint, Opening opening)
     : poller_(poller), endpoint_(endpoint), opening_(opening) {
-  push({.kind = FrameKind::Open, .sender = opening.self, .tag = opening.token}, {}, {});
+  push({.kind = FrameKind::Open,
+        .sender = opening.self,
+        .hop = static_cast<uint32_t>(opening.channel),
+        .tag = opening.token},
+       {}, {});
 }
 
 void Outgoing::connect(Instant now) {
@@ -61,7 +66,12 @@ void Outgoing::push(const FrameHeader& header, std::span<const std::byte> head,
 }
 
 void Outgoing::flush() {
+  size_t flushed = 0;
   while (state_ == State::Open && !queue_.empty()) {
+    if (flushed >= kMaxFlushBytes) {
+      watch(true);
+      return;
+    }
     std::array<iovec, kMaxPieces> pieces{};
     size_t count = 0;
     size_t skip = sent_of_first_;
@@ -88,6 +98,7 @@ void Outgoing::flush() {
       watch(true);
       return;
     }
+    flushed += static_cast<size_t>(sent);
     drop_sent(static_cast<size_t>(sent));
   }
   if (state_ == State::Open) watch(false);

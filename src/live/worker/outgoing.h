@@ -36,6 +36,7 @@ class Outgoing {
   struct Opening {
     RankId self;
     uint64_t token = 0;
+    Channel channel = Channel::Step;
   };
   Outgoing(Poller& poller, Endpoint endpoint, Opening opening);
   ~Outgoing() { close(); }

@@ -43,6 +43,8 @@ Status Session::start(std::vector<Bucket> buckets, uint64_t state_bytes, Instant
     start_alone();
     return {};
   }
+  donor_.emplace(*transport_);
+  if (options_.is_joiner) joiner_.emplace(*transport_, state_bytes + own_state().size());
   uint64_t gradient_bytes = 0;
   for (const Bucket& bucket : buckets_) gradient_bytes += bucket.gradient_bytes();
   tell_agent(wire::Hello{transport_->endpoint(), static_cast<uint32_t>(buckets_.size()),
@@ -71,7 +73,8 @@ void Session::begin_step(Instant now) {
     turn_begun_ = now;
     run_queue_delay_at_begin_ = run_queue_delay();
   }
-  core_->begin_step();
+  // A joiner opens no turn: its donors compute it.
+  if (core_->phase() != rank::Phase::Joining) core_->begin_step();
   settle(now);
 }
 
@@ -169,6 +172,8 @@ void Session::take(const wire::AgentRecord& record) {
         using Body = std::decay_t<decltype(body)>;
         if constexpr (std::is_same_v<Body, wire::ReleaseOrder>) {
           is_released_ = has_changed_ = true;
+        } else if constexpr (std::is_same_v<Body, wire::HealOrder>) {
+          if (joiner_ && core_->phase() == rank::Phase::Joining) joiner_->order(body, now_);
         } else if constexpr (std::is_constructible_v<ControlMessage, Body>) {
           const ControlMessage message(body);
           if (!core_ || !is_acceptable(message)) return;
@@ -206,6 +211,7 @@ void Session::tell_agent(const wire::RankRecord& record) {
 FrameVerdict Session::take(RankId sender, const FrameHeader& header,
                            std::span<const std::byte> payload) {
   if (header.kind == FrameKind::Beat) return FrameVerdict::Taken;
+  if (is_heal(header.kind)) return take_heal(sender, header, payload);
   switch (core_->relation(header.epoch, header.turn)) {
     case rank::Relation::Old:
       return FrameVerdict::Taken;  // and so dropped

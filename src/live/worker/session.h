@@ -24,6 +24,8 @@
 #include "live/os/descriptor.h"
 #include "live/worker/agent_link.h"
 #include "live/worker/bucket.h"
+#include "live/worker/donor.h"
+#include "live/worker/joiner.h"
 #include "live/worker/poller.h"
 #include "live/worker/reducer.h"
 #include "live/worker/ring_writer.h"
@@ -68,6 +70,23 @@ class Session final : private PeerHandler {
   // Takes the thread that calls it as the training thread.
   void watch_this_thread();
 
+  // --- Healing, by the training thread ---
+  // A joiner waits for a copy of this rank's state at this boundary.
+  bool wants_copy() const;
+  void give_copy(std::vector<std::byte> bytes);
+  // A verified copy waits to be loaded into the registered memory.
+  bool has_snapshot() const { return joiner_ && joiner_->has_snapshot(); }
+  const Snapshot& snapshot() const { return joiner_->snapshot(); }
+  // Its registered parts are in place; `own_state` is the rest of it.
+  void snapshot_loaded(std::span<const std::byte> own_state, Instant now);
+  // This rank has state, be it as a member or as a joiner that follows its donor.
+  bool has_state() const { return is_loaded_ || core_->phase() != rank::Phase::Joining; }
+  // Follows the donor: enters its epochs, and if `takes_sums` the sums of its next turn.
+  struct Follow {
+    bool takes_sums = false;
+  };
+  void follow_donor(Follow follow, Instant now);
+
   // --- The progress thread ---
   Poller& poller() { return poller_; }  // wait() and wake() without the mutex
   RingWriter& ring() { return ring_; }  // the bell without the mutex
@@ -79,6 +98,11 @@ class Session final : private PeerHandler {
   bool is_started() const { return core_.has_value(); }
   bool has_agent() const { return agent_.has_value(); }
   const rank::RankCore& core() const { return *core_; }
+  // V, as far as it is known.
+  uint32_t micro_batches() const {
+    return is_loaded_ && core_->epoch().number == EpochNumber(0) ? joiner_->snapshot().micro_batches
+                                                                 : core_->epoch().micro_batches();
+  }
   size_t bucket_count() const { return buckets_.size(); }
   bool is_agent_gone() const { return agent_ && agent_->is_gone(); }
   bool is_released() const { return is_released_; }
@@ -118,6 +142,11 @@ class Session final : private PeerHandler {
   void connection_lost(RankId peer) override;
   void silent(RankId peer) override;
   void heard_again(RankId peer) override;
+  void heal_lost(RankId peer) override;
+  FrameVerdict take_heal(RankId sender, const FrameHeader& header,
+                         std::span<const std::byte> payload);
+  void apply(const Joiner::Commit& commit);
+  void sweep_heals();
   bool is_fellow(RankId peer) const;
 
   struct Current {
@@ -138,6 +167,10 @@ class Session final : private PeerHandler {
   std::optional<Reducer> reducer_;
   Epoch running_;  // whose EnterEpoch has been carried out; the core may be one ahead in between
   Instant now_;    // of the call that is being carried out
+
+  std::optional<StateDonor> donor_;
+  std::optional<Joiner> joiner_;
+  bool is_loaded_ = false;
 
   std::optional<Current> current_;
   bool is_accumulating_ = false;  // the training thread is in an accumulator

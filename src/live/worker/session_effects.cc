@@ -18,6 +18,7 @@ void Session::settle(Instant now) {
   carry_out_all(now);
   while (std::exchange(has_moved_, false))
     if (transport_) transport_->resume_paused();
+  sweep_heals();
   if (transport_) transport_->flush();
   publish();
 }
@@ -69,6 +70,7 @@ void Session::carry_out(const rank::Quiesce&) {
 }
 
 void Session::carry_out(const rank::CommitTurn& effect) {
+  if (donor_) donor_->committing(effect.turn, effect.is_flagged, buckets_);
   for (Bucket& bucket : buckets_) bucket.commit(effect.is_flagged);
   add_sample(effect);
   // Nothing holds the training thread back any more: how long it takes to wake up is its own time.
@@ -93,6 +95,7 @@ void Session::carry_out(const rank::EnterEpoch&) {
   const Epoch& epoch = running_;
   for (Bucket& bucket : buckets_) bucket.set_micro_batches(epoch.micro_batches());
   lost_told_.clear();
+  if (donor_) donor_->entered(epoch);
   begin_round();
   const std::optional<MemberIndex> self = epoch.index_of(options_.self);
   if (self && epoch.members.size() > 1)
@@ -142,7 +145,7 @@ void Session::clear_contributions() {
 
 void Session::connect_to(MemberIndex index) {
   const Member& member = running_.members[index];
-  transport_->connect(member.rank, member.endpoint, now_);
+  transport_->connect(member.rank, member.endpoint, Channel::Step, now_);
 }
 
 // --- What others see of this rank ---

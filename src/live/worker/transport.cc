@@ -49,37 +49,47 @@ Transport::Transport(const Options& options, Poller& poller, PeerHandler& handle
 
 // --- Sending ---
 
-void Transport::connect(RankId id, Endpoint endpoint, Instant now) {
-  Peer& peer = peers_[id];
+void Transport::connect(RankId id, Endpoint endpoint, Channel channel, Instant now) {
+  Peer& peer = peers_[{id, channel}];
   if (peer.connection) return;
-  peer.connection = std::make_unique<Outgoing>(poller_, endpoint,
-                                               Outgoing::Opening{options_.self, options_.token});
+  peer.connection = std::make_unique<Outgoing>(
+      poller_, endpoint, Outgoing::Opening{options_.self, options_.token, channel});
   peer.connection->connect(now);
-  report(id, peer);
+  report(id, channel, peer);
 }
 
 void Transport::send(RankId id, const FrameHeader& header, std::span<const std::byte> head,
                      std::span<const std::byte> body) {
-  const auto peer = peers_.find(id);
+  const auto peer = peers_.find({id, is_heal(header.kind) ? Channel::Heal : Channel::Step});
   CHECK(peer != peers_.end(), id);
   peer->second.connection->push(header, head, body);
   peer->second.is_dirty = true;
 }
 
 void Transport::flush() {
-  for (auto& [id, peer] : peers_) {
+  for (auto& [key, peer] : peers_) {
     if (!std::exchange(peer.is_dirty, false)) continue;
     peer.connection->flush();
-    report(id, peer);
+    report(key.first, key.second, peer);
   }
 }
 
-void Transport::report(RankId id, Peer& peer) {
+void Transport::report(RankId id, Channel channel, Peer& peer) {
   const bool has_failed =
       peer.connection->state() == Outgoing::State::Broken || peer.connection->failed_attempts() > 0;
   if (!has_failed || std::exchange(peer.has_failed, true)) return;
-  handler_.connection_lost(id);
+  tell_lost(id, channel);
 }
+
+void Transport::tell_lost(RankId id, Channel channel) {
+  if (channel == Channel::Heal) {
+    handler_.heal_lost(id);
+  } else {
+    handler_.connection_lost(id);
+  }
+}
+
+void Transport::end_heal(RankId peer) { peers_.erase({peer, Channel::Heal}); }
 
 // --- Events ---
 
@@ -92,10 +102,10 @@ bool Transport::handle(const Poller::Event& event, Instant now) {
 }
 
 bool Transport::handle_outgoing(const Poller::Event& event, Instant now) {
-  for (auto& [id, peer] : peers_) {
+  for (auto& [key, peer] : peers_) {
     if (peer.connection->key() != event.key) continue;
     peer.connection->handle(event.events, now);
-    report(id, peer);
+    report(key.first, key.second, peer);
     return true;
   }
   return false;
@@ -129,7 +139,7 @@ void Transport::accept_all(Instant now) {
 void Transport::end_incoming(size_t index) {
   const std::unique_ptr<Incoming> ended = std::move(incoming_[index]);
   incoming_.erase(incoming_.begin() + static_cast<ptrdiff_t>(index));
-  if (ended->sender()) handler_.connection_lost(*ended->sender());
+  if (ended->sender()) tell_lost(*ended->sender(), ended->channel());
 }
 
 size_t Transport::strangers() const {
@@ -154,19 +164,19 @@ void Transport::resume_paused() {
 }
 
 void Transport::quiesce() {
-  peers_.clear();
-  incoming_.clear();
+  std::erase_if(peers_, [](const auto& each) { return each.first.second == Channel::Step; });
+  std::erase_if(incoming_, [](const auto& each) { return each->channel() == Channel::Step; });
   silent_.clear();
 }
 
 // --- Time ---
 
 void Transport::tick(EpochNumber epoch, Instant now) {
-  for (auto& [id, peer] : peers_) {
+  for (auto& [key, peer] : peers_) {
     Outgoing& connection = *peer.connection;
     if (connection.state() == Outgoing::State::Retrying && now >= connection.retry_at())
       connection.connect(now);
-    report(id, peer);
+    report(key.first, key.second, peer);
   }
   if (now < next_beat_) return;
   const Duration lateness = now - next_beat_;
@@ -182,7 +192,7 @@ void Transport::tick(EpochNumber epoch, Instant now) {
 
 Instant Transport::next_tick() const {
   Instant next = next_beat_;
-  for (const auto& [id, peer] : peers_)
+  for (const auto& [key, peer] : peers_)
     if (peer.connection->state() == Outgoing::State::Retrying)
       next = std::min(next, peer.connection->retry_at());
   return next;
@@ -190,16 +200,17 @@ Instant Transport::next_tick() const {
 
 // A connection with frames in its queue needs no beat, and must not collect them.
 void Transport::beat(EpochNumber epoch) {
-  for (auto& [id, peer] : peers_)
-    if (peer.connection->state() == Outgoing::State::Open && peer.connection->is_idle())
-      send(id, {.kind = FrameKind::Beat, .epoch = epoch}, {}, {});
+  for (auto& [key, peer] : peers_)
+    if (key.second == Channel::Step && peer.connection->state() == Outgoing::State::Open &&
+        peer.connection->is_idle())
+      send(key.first, {.kind = FrameKind::Beat, .epoch = epoch}, {}, {});
   flush();
 }
 
 // What waits behind a kept frame cannot be heard, so a paused connection is not silent.
 void Transport::judge_silence(Instant now) {
   for (const auto& each : incoming_) {
-    if (!each->sender()) continue;
+    if (!each->sender() || each->channel() != Channel::Step) continue;
     const bool is_silent = !each->is_paused() && now - each->last_heard() > kSilenceLimit;
     if (is_silent && silent_.insert(*each->sender()).second) handler_.silent(*each->sender());
     if (!is_silent && silent_.erase(*each->sender()) > 0) handler_.heard_again(*each->sender());

@@ -1,8 +1,8 @@
 // Transport: the connections between this rank and its peers, and the listener that they come to.
 //
-// One outgoing connection per peer, made when it is asked for; peers' connections are accepted as
-// they come. A quiesce closes everything but the listener, so that nothing of an older epoch can
-// arrive, leave or be written any more.
+// One outgoing connection per peer and channel, made when it is asked for; peers' connections are
+// accepted as they come. A quiesce closes all of the step channel, so that nothing of an older
+// epoch can arrive, leave or be written any more.
 //
 // Beats go out on every open connection; a peer that has a connection to this rank and is not heard
 // for kSilenceLimit is reported, and reported again when it is heard. How late this observer's own
@@ -42,6 +42,8 @@ class PeerHandler {
   virtual void connection_lost(RankId peer) = 0;
   virtual void silent(RankId peer) = 0;
   virtual void heard_again(RankId peer) = 0;
+  // A connection of a transfer has ended.
+  virtual void heal_lost(RankId peer) = 0;
 };
 
 class Transport {
@@ -57,10 +59,12 @@ class Transport {
   Endpoint endpoint() const { return endpoint_; }
 
   // Opens a connection to the peer unless there is one.
-  void connect(RankId peer, Endpoint endpoint, Instant now);
+  void connect(RankId peer, Endpoint endpoint, Channel channel, Instant now);
   // Queues a frame; flush() sends what is queued, small frames together. The connection is there.
   void send(RankId peer, const FrameHeader& header, std::span<const std::byte> head,
             std::span<const std::byte> body);
+  // Closes this rank's connection of the transfer to or from the peer.
+  void end_heal(RankId peer);
   void flush();
 
   // False: the event belongs to somebody else.
@@ -70,7 +74,7 @@ class Transport {
   Instant next_tick() const;
   // Offers the frames that were kept again.
   void resume_paused();
-  // Closes every connection.
+  // Closes every connection of the step channel.
   void quiesce();
 
  private:
@@ -84,7 +88,8 @@ class Transport {
   };
 
   void accept_all(Instant now);
-  void report(RankId id, Peer& peer);
+  void report(RankId id, Channel channel, Peer& peer);
+  void tell_lost(RankId id, Channel channel);
   bool handle_outgoing(const Poller::Event& event, Instant now);
   bool handle_incoming(const Poller::Event& event, Instant now);
   void end_incoming(size_t index);
@@ -99,7 +104,8 @@ class Transport {
   os::Descriptor listener_;
   Poller::Key listener_key_;
   Endpoint endpoint_;
-  std::map<RankId, Peer> peers_;
+  using PeerKey = std::pair<RankId, Channel>;
+  std::map<PeerKey, Peer> peers_;
   std::vector<std::unique_ptr<Incoming>> incoming_;
   std::set<RankId> silent_;
   Instant next_beat_;

@@ -59,7 +59,10 @@ std::vector<MemberIndex> EvenDivider::lost(const std::vector<Member>&,
 
 Cluster::Cluster(const Options& options)
     : options_(options), membership_(options.micro_batches, divider_), ranks_(options.ranks) {
-  for (uint32_t slot = 0; slot < options.ranks; ++slot) spawn(slot);
+  for (uint32_t slot = 0; slot < options.ranks; ++slot) {
+    ranks_[slot].id = {SlotId(slot), Incarnation(1)};
+    spawn(slot);
+  }
 }
 
 Cluster::~Cluster() {
@@ -72,7 +75,6 @@ Cluster::~Cluster() {
 
 void Cluster::spawn(uint32_t slot) {
   Rank& rank = ranks_[slot];
-  rank.id = {SlotId(slot), Incarnation(1)};
   Result<os::SharedMemory> memory = os::SharedMemory::make("test-ring", sizeof(wire::RankRing));
   CHECK(memory.has_value());
   rank.ring.emplace(std::move(*memory));
@@ -93,7 +95,7 @@ void Cluster::spawn(uint32_t slot) {
                            .micro_batches = options_.micro_batches,
                            .seed = options_.trainer.seed,
                            .reduce = options_.reduce,
-                           .is_joiner = false,
+                           .is_joiner = rank.is_joiner,
                            .agent_socket = os::Descriptor(pair[1]),
                            .ring = os::Descriptor(::dup(rank.ring->descriptor()))};
     be_rank(std::move(session), options_.trainer);
@@ -149,6 +151,10 @@ void Cluster::serve(Rank& rank) {
 void Cluster::take(Rank& rank, const wire::RankRecord& record) {
   if (const auto* hello = std::get_if<wire::Hello>(&record)) {
     rank.hello = *hello;
+    if (rank.is_joiner) {
+      order_heal(rank);
+      return;
+    }
     if (!std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.hello; })) return;
     std::vector<Member> members;
     for (const Rank& each : ranks_) members.push_back({each.id, HostId(0), each.hello->endpoint});
@@ -161,10 +167,38 @@ void Cluster::take(Rank& rank, const wire::RankRecord& record) {
   } else if (const auto* done = std::get_if<wire::Done>(&record)) {
     rank.done = *done;
     if (done->has_left) membership_.left(rank.id);
+  } else if (const auto* heal = std::get_if<wire::HealNotice>(&record)) {
+    rank.heals.push_back(*heal);
+    if (heal->what == HealProgress::What::Level) announce_joiner(rank);
+    if (heal->what == HealProgress::What::Failed && rank.heal_attempt < 5) order_heal(rank);
   } else if (const auto* notice = std::get_if<wire::PeerNotice>(&record)) {
     rank.notices.push_back(*notice);
   }
   carry_out();
+}
+
+void Cluster::start_joiner(uint32_t slot) {
+  Rank& rank = ranks_[slot];
+  CHECK(rank.has_ended);
+  const RankId id = rank.id;
+  rank = Rank{};
+  rank.id = {id.slot, id.incarnation.next()};
+  rank.is_joiner = true;
+  spawn(slot);
+}
+
+void Cluster::order_heal(Rank& rank) {
+  wire::HealOrder order{.attempt = ++rank.heal_attempt, .donors = {}};
+  for (const Member& member : membership_.base().members)
+    if (order.donors.size() < 2) order.donors.push_back({member.rank, HostId(0), member.endpoint});
+  tell(rank, order);
+}
+
+void Cluster::announce_joiner(const Rank& rank) {
+  std::vector<Member> members = membership_.base().members;
+  members.push_back({rank.id, HostId(0), rank.hello->endpoint});
+  const std::vector<MemberIndex> owner = divider_.regular(members, options_.micro_batches);
+  membership_.announce({.members = members, .owner = owner});
 }
 
 void Cluster::carry_out() {

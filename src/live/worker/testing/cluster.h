@@ -62,6 +62,9 @@ class Cluster {
     std::optional<wire::Hello> hello;
     std::optional<wire::Done> done;
     std::vector<wire::PeerNotice> notices;
+    std::vector<wire::HealNotice> heals;
+    bool is_joiner = false;
+    uint32_t heal_attempt = 0;
     Turn committed;
     EpochNumber epoch;
     int exit_status = 0;
@@ -72,6 +75,9 @@ class Cluster {
   };
   Rank& rank(uint32_t slot) { return ranks_[slot]; }
   void kill(uint32_t slot, int signal);
+  // Starts a new process in the slot, which heals from two members and joins them by a plan.
+  // REQUIRES: the one before has ended.
+  void start_joiner(uint32_t slot);
   // The agent's side of the rank's socket is closed, as if the agent had ended.
   void hang_up(uint32_t slot);
   // Digests of the ranks that have said Done.
@@ -80,6 +86,8 @@ class Cluster {
 
  private:
   void spawn(uint32_t slot);
+  void order_heal(Rank& rank);
+  void announce_joiner(const Rank& rank);
   void serve(Rank& rank);
   void take(Rank& rank, const wire::RankRecord& record);
   void tell(Rank& rank, const wire::AgentRecord& record);

@@ -1,0 +1,165 @@
+#include "live/worker/donor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "live/wire/rank_record.h"
+
+#define XXH_INLINE_ALL  // no symbols that could meet those of the program's own copy
+#include <xxhash.h>
+
+namespace paceline::worker {
+
+uint64_t checksum(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+FrameVerdict StateDonor::take(RankId id, const FrameHeader& header,
+                              std::span<const std::byte> payload, Stand stand, Instant now) {
+  if (header.kind == FrameKind::HealChunkAsk) {
+    const auto known = joiners_.find(id);
+    if (known == joiners_.end() || !known->second.snapshot ||
+        header.chunk >= known->second.snapshot->checksums.size())
+      return FrameVerdict::Taken;  // of a request that is no more
+    send_chunk(id, known->second, header.chunk);
+    return FrameVerdict::Taken;
+  }
+  if (header.kind != FrameKind::HealAsk || payload.size() != 8) return FrameVerdict::Refuse;
+  uint32_t address = 0, port = 0;
+  std::memcpy(&address, payload.data(), 4);
+  std::memcpy(&port, payload.data() + 4, 4);
+  transport_.connect(id, {address, static_cast<uint16_t>(port)}, Channel::Heal, now);
+  const bool has_passed =
+      header.turn < stand.committed || (header.turn == stand.committed && stand.is_in_step);
+  if (header.turn == kWhereAreYou || has_passed) {
+    transport_.send(id, {.kind = FrameKind::HealTurn, .turn = stand.committed, .high = header.high},
+                    {}, {});
+    return FrameVerdict::Taken;
+  }
+  joiners_[id] = Joiner{.request = header.high.value(),
+                        .wanted = header.turn,
+                        .is_first = header.low.value() == 1,
+                        .is_lost = false,
+                        .snapshot = nullptr};
+  return FrameVerdict::Taken;
+}
+
+bool StateDonor::wants_copy(Turn committed) const {
+  return std::any_of(joiners_.begin(), joiners_.end(), [committed](const auto& each) {
+    const Joiner& joiner = each.second;
+    return !joiner.snapshot && !joiner.is_lost && joiner.wanted <= committed;
+  });
+}
+
+void StateDonor::give(std::shared_ptr<const Snapshot> snapshot) {
+  for (auto& [id, joiner] : joiners_) {
+    if (joiner.snapshot || joiner.is_lost || joiner.wanted > snapshot->position.committed) continue;
+    joiner.snapshot = snapshot;
+    send_manifest(id, joiner);
+    if (!joiner.is_first) continue;
+    for (uint32_t i = 0; i < snapshot->checksums.size(); ++i) send_chunk(id, joiner, i);
+  }
+}
+
+void StateDonor::send_manifest(RankId id, const Joiner& joiner) {
+  const Snapshot& snapshot = *joiner.snapshot;
+  const uint64_t size_bytes = snapshot.bytes.size();
+  for (size_t first = 0; first < snapshot.checksums.size(); first += kChecksumsPerFrame) {
+    const size_t count = std::min(kChecksumsPerFrame, snapshot.checksums.size() - first);
+    std::vector<std::byte> payload(8 + 8 * count);
+    std::memcpy(payload.data(), &size_bytes, 8);
+    std::memcpy(payload.data() + 8, &snapshot.checksums[first], 8 * count);
+    transport_.send(id,
+                    {.kind = FrameKind::HealManifest,
+                     .chunk = static_cast<uint32_t>(first),
+                     .hop = snapshot.micro_batches,
+                     .turn = snapshot.position.committed,
+                     .tag = snapshot.position.step.value(),
+                     .low = EpochNumber(static_cast<uint32_t>(snapshot.checksums.size())),
+                     .high = EpochNumber(joiner.request),
+                     .payload_bytes = static_cast<uint32_t>(payload.size())},
+                    payload, {});
+  }
+}
+
+// The bytes are borrowed from the snapshot, which outlives the connection (sweep).
+void StateDonor::send_chunk(RankId id, const Joiner& joiner, uint32_t index) {
+  const std::span<const std::byte> bytes = heal_chunk(std::span(joiner.snapshot->bytes), index);
+  std::vector<std::byte> copy;  // only of a last chunk that must be filled up
+  if (bytes.size() % 4 != 0) {
+    copy.assign(bytes.begin(), bytes.end());
+    copy.resize((bytes.size() + 3) / 4 * 4);
+  }
+  transport_.send(
+      id,
+      {.kind = FrameKind::HealChunk,
+       .chunk = index,
+       .low = EpochNumber(static_cast<uint32_t>(bytes.size())),
+       .high = EpochNumber(joiner.request),
+       .payload_bytes = static_cast<uint32_t>(copy.empty() ? bytes.size() : copy.size())},
+      copy, copy.empty() ? bytes : std::span<const std::byte>());
+}
+
+void StateDonor::committing(Turn turn, bool is_flagged, std::vector<Bucket>& buckets) {
+  for (const auto& [id, joiner] : joiners_) {
+    if (!follows(joiner)) continue;
+    const EpochNumber request(joiner.request);
+    for (uint32_t b = 0; b < buckets.size(); ++b) {
+      for (uint32_t c = 0; c < buckets[b].chunk_count(); ++c) {
+        const Bucket::ChunkBytes sum = buckets[b].sum_bytes(c);
+        std::vector<std::byte> payload(sum.marks.begin(), sum.marks.end());
+        payload.insert(payload.end(), sum.elements.begin(), sum.elements.end());
+        transport_.send(id,
+                        {.kind = FrameKind::HealSum,
+                         .bucket = BucketId(b),
+                         .chunk = c,
+                         .turn = turn,
+                         .tag = buckets[b].sum_tag(c),
+                         .high = request,
+                         .payload_bytes = static_cast<uint32_t>(payload.size())},
+                        payload, {});
+      }
+    }
+    transport_.send(id,
+                    {.kind = FrameKind::HealCommit,
+                     .turn = turn,
+                     .low = EpochNumber(is_flagged ? 1 : 0),
+                     .high = request},
+                    {}, {});
+  }
+}
+
+void StateDonor::entered(const Epoch& epoch) {
+  std::vector<std::byte> bytes = wire::encode_epoch(epoch);
+  const auto size_bytes = static_cast<uint32_t>(bytes.size());
+  bytes.resize((bytes.size() + 3) / 4 * 4);
+  if (bytes.size() > kMaxPayloadBytes) return;  // the joiner then joins by a decision, or not
+  for (const auto& [id, joiner] : joiners_) {
+    if (!follows(joiner)) continue;
+    transport_.send(id,
+                    {.kind = FrameKind::HealEpoch,
+                     .low = EpochNumber(size_bytes),
+                     .high = EpochNumber(joiner.request),
+                     .payload_bytes = static_cast<uint32_t>(bytes.size())},
+                    bytes, {});
+  }
+}
+
+void StateDonor::lost(RankId id) {
+  const auto known = joiners_.find(id);
+  if (known != joiners_.end()) known->second.is_lost = true;
+}
+
+void StateDonor::sweep() {
+  for (auto each = joiners_.begin(); each != joiners_.end();) {
+    if (!each->second.is_lost) {
+      ++each;
+      continue;
+    }
+    transport_.end_heal(each->first);
+    each = joiners_.erase(each);
+  }
+}
+
+}  // namespace paceline::worker

@@ -1,0 +1,56 @@
+// What donors and joiners share: the copy of a rank's state, and the frames by which it travels.
+//
+// A joiner takes its state from two members (one if there are no two). It learns where they stand
+// and names a turn X a little ahead; each copies its state at its first begin_step with at least X
+// turns committed, which is the same turn on both, and says what the copy's chunks hash to. The
+// first donor then sends the chunks, the sums of every turn that is committed later, and the epochs
+// that it enters, all in order on one connection: so the joiner can follow.
+//
+//   HealAsk       joiner: turn = X, or kWhereAreYou; hop = attempt; low = 1: you are the first
+//                 donor; payload = u32 address | u32 port to answer to
+//   HealTurn      donor: turn = turns committed. The answer to kWhereAreYou, or X has passed
+//   HealManifest  donor: turn, tag = step, hop = V of the copy; chunk = index of the first
+//                 checksum here, low = how many there are in all; payload = u64 size of the copy
+//                 | u64 checksums
+//   HealChunk     donor: chunk, low = bytes; payload = its bytes, filled up to a multiple of 4
+//   HealChunkAsk  joiner: chunk; once more, please
+//   HealSum       donor: as Chunk, of a complete sum
+//   HealCommit    donor: turn, whose sums have all been sent; low = 1: flagged
+//   HealEpoch     donor: low = bytes; payload = wire::encode_epoch, filled up
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/rank/rank_core.h"
+#include "live/worker/frame.h"
+
+namespace paceline::worker {
+
+inline constexpr size_t kHealChunkBytes = 64 * 1024;
+inline constexpr size_t kChecksumsPerFrame = 8 * 1024;
+inline constexpr Turn kWhereAreYou{UINT64_MAX};
+static_assert(kHealChunkBytes <= kMaxPayloadBytes);
+static_assert(8 + 8 * kChecksumsPerFrame <= kMaxPayloadBytes);
+
+// A rank's state at a commit boundary: the registered parts, then the scales.
+struct Snapshot {
+  rank::Position position;
+  uint32_t micro_batches = 0;
+  std::vector<std::byte> bytes;
+  std::vector<uint64_t> checksums;  // of each kHealChunkBytes of them
+};
+
+uint64_t checksum(std::span<const std::byte> bytes);
+inline size_t heal_chunks(size_t size_bytes) {
+  return (size_bytes + kHealChunkBytes - 1) / kHealChunkBytes;
+}
+template <class T>
+std::span<T> heal_chunk(std::span<T> bytes, size_t index) {
+  const size_t begin = index * kHealChunkBytes;
+  return bytes.subspan(begin, std::min(kHealChunkBytes, bytes.size() - begin));
+}
+
+}  // namespace paceline::worker

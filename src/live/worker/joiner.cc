@@ -1,0 +1,238 @@
+#include "live/worker/joiner.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/str.h"
+
+namespace paceline::worker {
+namespace {
+
+constexpr size_t kMaxDonors = 2;
+constexpr uint32_t kMaxPassed = 12;  // the turn named lies 2^n ahead at the n-th try
+constexpr uint8_t kMaxTries = 4;     // of one chunk
+constexpr uint8_t kGood = 0xff;
+
+}  // namespace
+
+void Joiner::order(const wire::HealOrder& order, Instant now) {
+  for (const auto& [id, source] : sources_) over_.push_back(id);
+  sweep();
+  sources_.clear();
+  items_.clear();
+  partial_ = {};
+  attempt_ = order.attempt;
+  passed_ = 0;
+  is_taken_ = is_level_told_ = false;
+  for (const Donor& donor : order.donors) {
+    if (sources_.size() == kMaxDonors) break;
+    transport_.connect(donor.rank, donor.endpoint, Channel::Heal, now);
+    sources_.emplace_back(donor.rank, Source{});
+  }
+  stage_ = Stage::Asking;
+  if (sources_.empty()) {
+    fail("no donor was named");
+    return;
+  }
+  ask(kWhereAreYou);
+}
+
+void Joiner::ask(Turn turn) {
+  ++request_;
+  const Endpoint own = transport_.endpoint();
+  const uint32_t port = own.port;
+  std::vector<std::byte> payload(8);
+  std::memcpy(payload.data(), &own.address, 4);
+  std::memcpy(payload.data() + 4, &port, 4);
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    sources_[i].second = Source{};
+    transport_.send(sources_[i].first,
+                    {.kind = FrameKind::HealAsk,
+                     .hop = attempt_,
+                     .turn = turn,
+                     .low = EpochNumber(i == 0 ? 1 : 0),
+                     .high = EpochNumber(request_),
+                     .payload_bytes = 8},
+                    payload, {});
+  }
+}
+
+FrameVerdict Joiner::take(RankId donor, const FrameHeader& header,
+                          std::span<const std::byte> payload) {
+  const auto found = std::find_if(sources_.begin(), sources_.end(),
+                                  [donor](const auto& each) { return each.first == donor; });
+  if (stage_ == Stage::Idle || found == sources_.end() || header.high.value() != request_)
+    return FrameVerdict::Taken;  // of a request that is no more
+  bool is_good = true;
+  switch (header.kind) {
+    case FrameKind::HealTurn:
+      found->second.stands_at = header.turn;
+      choose_turn();
+      break;
+    case FrameKind::HealManifest:
+      is_good = take_manifest(found->second, header, payload);
+      break;
+    case FrameKind::HealChunk:
+      is_good = take_chunk(donor, header, payload);
+      break;
+    default:
+      is_good = found == sources_.begin() && take_following(header, payload);
+  }
+  if (!is_good) fail(str("a malformed frame from ", donor));
+  return is_good ? FrameVerdict::Taken : FrameVerdict::Refuse;
+}
+
+// Where the donors stand is known, or one of them had passed the turn that was named.
+void Joiner::choose_turn() {
+  Turn highest;
+  for (const auto& [id, source] : sources_) {
+    if (stage_ == Stage::Asking && !source.stands_at) return;
+    if (source.stands_at) highest = std::max(highest, *source.stands_at);
+  }
+  if (++passed_ > kMaxPassed) {
+    fail("the donors commit faster than they can be asked");
+    return;
+  }
+  stage_ = Stage::Receiving;
+  snapshot_ = {};
+  tries_.clear();
+  good_chunks_ = 0;
+  ask(Turn(highest.value() + (uint64_t{1} << (passed_ - 1))));
+}
+
+bool Joiner::take_manifest(Source& source, const FrameHeader& header,
+                           std::span<const std::byte> payload) {
+  if (stage_ != Stage::Receiving || payload.size() < 16 || payload.size() % 8 != 0) return false;
+  uint64_t size_bytes = 0;
+  std::memcpy(&size_bytes, payload.data(), 8);
+  const size_t count = payload.size() / 8 - 1;
+  const size_t total = header.low.value();
+  if (size_bytes != state_bytes_ || total != heal_chunks(size_bytes)) {
+    fail(str("its state has ", size_bytes, " bytes, this rank's ", state_bytes_));
+    return true;
+  }
+  if (header.hop < 1 || header.hop > kMaxMicroBatches) return false;
+  if (header.chunk != source.received || source.received + count > total) return false;
+  source.position = {header.turn, Step(header.tag), 0};
+  source.micro_batches = header.hop;
+  source.size_bytes = size_bytes;
+  source.checksums.resize(total);
+  std::memcpy(&source.checksums[source.received], payload.data() + 8, 8 * count);
+  source.received += count;
+  if (&source == &sources_.front().second && source.is_complete()) {
+    snapshot_ = {.position = source.position,
+                 .micro_batches = source.micro_batches,
+                 .bytes = std::vector<std::byte>(size_bytes),
+                 .checksums = source.checksums};
+    tries_.assign(total, 0);
+  }
+  check_complete();
+  return true;
+}
+
+bool Joiner::take_chunk(RankId donor, const FrameHeader& header,
+                        std::span<const std::byte> payload) {
+  if (stage_ != Stage::Receiving || header.chunk >= tries_.size()) return false;
+  const std::span<std::byte> place = heal_chunk(std::span(snapshot_.bytes), header.chunk);
+  if (header.low.value() != place.size() || payload.size() < place.size()) return false;
+  uint8_t& tries = tries_[header.chunk];
+  if (tries == kGood) return true;
+  const std::span<const std::byte> bytes = payload.first(place.size());
+  if (checksum(bytes) == snapshot_.checksums[header.chunk]) {
+    std::copy(bytes.begin(), bytes.end(), place.begin());
+    if (tries > 0)
+      notices_.push_back({attempt_, HealProgress::What::ChunkRepaired, donor,
+                          str("chunk ", header.chunk, " did not match its checksum")});
+    tries = kGood;
+    ++good_chunks_;
+    check_complete();
+    return true;
+  }
+  if (++tries > kMaxTries) {
+    fail(str("chunk ", header.chunk, " is bad from every donor"));
+    return true;
+  }
+  // Once more from the same; bad twice, from the other.
+  const size_t other = tries >= 2 ? sources_.size() - 1 : 0;
+  transport_.send(
+      sources_[other].first,
+      {.kind = FrameKind::HealChunkAsk, .chunk = header.chunk, .high = EpochNumber(request_)}, {},
+      {});
+  return true;
+}
+
+void Joiner::check_complete() {
+  const Source& first = sources_.front().second;
+  for (const auto& [id, source] : sources_)
+    if (!source.is_complete()) return;
+  if (sources_.back().second.position != first.position) {  // asked too late: again, further ahead
+    for (auto& [id, source] : sources_) source.stands_at = source.position.committed;
+    choose_turn();
+    return;
+  }
+  for (const auto& [id, source] : sources_) {
+    if (source.checksums == first.checksums) continue;
+    fail(str(id, " and ", sources_.front().first, " differ in their state of turn ",
+             first.position.committed));
+    return;
+  }
+  if (good_chunks_ == tries_.size()) stage_ = Stage::Ready;
+}
+
+bool Joiner::take_following(const FrameHeader& header, std::span<const std::byte> payload) {
+  if (header.kind == FrameKind::HealSum) {
+    partial_.sums.push_back(
+        {header.bucket, header.chunk, header.tag, {payload.begin(), payload.end()}});
+    return true;
+  }
+  if (header.kind == FrameKind::HealCommit) {
+    partial_.turn = header.turn;
+    partial_.is_flagged = header.low.value() == 1;
+    items_.emplace_back(std::exchange(partial_, {}));
+    return true;
+  }
+  if (header.kind != FrameKind::HealEpoch || header.low.value() > payload.size()) return false;
+  Result<Epoch> epoch = wire::decode_epoch(payload.first(header.low.value()));
+  if (!epoch) return false;
+  items_.emplace_back(std::move(*epoch));
+  return true;
+}
+
+void Joiner::snapshot_taken() {
+  is_taken_ = true;
+  snapshot_.bytes = {};
+}
+
+void Joiner::level() {
+  if (stage_ != Stage::Ready || std::exchange(is_level_told_, true)) return;
+  notices_.push_back({attempt_, HealProgress::What::Level, sources_.front().first, {}});
+}
+
+// A donor that is lost before it has said all that it has to say ends the attempt. The second has
+// done its part when the copy is complete.
+void Joiner::lost(RankId donor) {
+  if (stage_ == Stage::Idle || sources_.empty()) return;
+  const bool is_first = sources_.front().first == donor;
+  const bool is_second = !is_first && sources_.back().first == donor && stage_ != Stage::Ready;
+  if (is_first || is_second) fail(str("the connection to ", donor, " is lost"));
+}
+
+void Joiner::fail(std::string detail) {
+  if (stage_ == Stage::Idle) return;
+  stage_ = Stage::Idle;
+  const RankId blamed = sources_.empty() ? RankId{} : sources_.front().first;
+  for (const auto& [id, source] : sources_) over_.push_back(id);
+  notices_.push_back({attempt_, HealProgress::What::Failed, blamed, std::move(detail)});
+}
+
+void Joiner::close() {
+  stage_ = Stage::Idle;
+  for (const auto& [id, source] : sources_) over_.push_back(id);
+  sweep();
+}
+
+void Joiner::sweep() {
+  for (const RankId id : std::exchange(over_, {})) transport_.end_heal(id);
+}
+
+}  // namespace paceline::worker

@@ -1,0 +1,103 @@
+// Joiner: takes a rank's state from donors (heal.h), and what its first donor commits afterwards.
+//
+//   Idle --order--> Asking --all have said where they stand--> Receiving --all chunks good--> Ready
+//     ^                ^------- a donor had passed the turn --------|                           |
+//     +---------------------- a donor is lost, or they disagree ----+---------------------------+
+//
+// Under the job's mutex; the training thread loads the snapshot and takes the items in order.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/model/epoch.h"
+#include "live/wire/rank_record.h"
+#include "live/worker/heal.h"
+#include "live/worker/incoming.h"
+#include "live/worker/transport.h"
+
+namespace paceline::worker {
+
+class Joiner {
+ public:
+  Joiner(Transport& transport, size_t state_bytes)
+      : transport_(transport), state_bytes_(state_bytes) {}
+
+  void order(const wire::HealOrder& order, Instant now);
+  FrameVerdict take(RankId donor, const FrameHeader& header, std::span<const std::byte> payload);
+  void lost(RankId donor);
+  // This rank is a member: the donors are needed no more.
+  void close();
+  // Closes the connections of attempts that are over.
+  void sweep();
+  std::vector<wire::HealNotice> take_notices() { return std::exchange(notices_, {}); }
+
+  // A verified copy that the training thread has not taken yet.
+  bool has_snapshot() const { return stage_ == Stage::Ready && !is_taken_; }
+  const Snapshot& snapshot() const { return snapshot_; }
+  void snapshot_taken();
+  void fail(std::string detail);
+
+  // What the donor has done since the copy, oldest first.
+  struct Sum {
+    BucketId bucket;
+    uint32_t chunk = 0;
+    uint64_t tag = 0;
+    std::vector<std::byte> payload;
+  };
+  struct Commit {
+    Turn turn;
+    bool is_flagged = false;
+    std::vector<Sum> sums;
+  };
+  using Item = std::variant<Commit, Epoch>;
+  const Item* front() const { return items_.empty() ? nullptr : &items_.front(); }
+  void pop() { items_.pop_front(); }
+  // This rank has applied everything there is. Said once per attempt.
+  void level();
+
+ private:
+  enum class Stage : uint8_t { Idle, Asking, Receiving, Ready };
+  struct Source {
+    std::optional<Turn> stands_at;
+    rank::Position position;
+    uint32_t micro_batches = 0;
+    uint64_t size_bytes = 0;
+    std::vector<uint64_t> checksums;
+    size_t received = 0;  // checksums
+    bool is_complete() const { return !checksums.empty() && received == checksums.size(); }
+  };
+
+  void ask(Turn turn);
+  void choose_turn();
+  bool take_manifest(Source& source, const FrameHeader& header, std::span<const std::byte> payload);
+  bool take_chunk(RankId donor, const FrameHeader& header, std::span<const std::byte> payload);
+  bool take_following(const FrameHeader& header, std::span<const std::byte> payload);
+  void check_complete();
+
+  Transport& transport_;
+  size_t state_bytes_;  // what is registered here, and the scales
+  Stage stage_ = Stage::Idle;
+  uint32_t attempt_ = 0;
+  uint32_t request_ = 0;
+  uint32_t passed_ = 0;  // requests whose turn a donor had passed
+  std::vector<std::pair<RankId, Source>> sources_;
+  std::vector<RankId> over_;
+  Snapshot snapshot_;
+  std::vector<uint8_t> tries_;  // per chunk; kGood when it is there
+  size_t good_chunks_ = 0;
+  bool is_taken_ = false;
+  bool is_level_told_ = false;
+  Commit partial_;
+  std::deque<Item> items_;
+  std::vector<wire::HealNotice> notices_;
+};
+
+}  // namespace paceline::worker
