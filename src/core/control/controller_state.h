@@ -155,7 +155,6 @@ class ControllerCore::State {
   void end_slowness(RankId rank, const std::string& why);
   std::map<RankId, int64_t> costs_of_members() const;
   uint64_t subject_of_pace(const std::map<RankId, int64_t>& costs) const;
-  uint64_t subject_of_pace(const std::map<RankId, int64_t>& costs) const;
   void divide_by_pace();
   recovery::PaceQuestion ask_about_pace(const std::map<RankId, int64_t>& costs) const;
   void carry_out_pace(const Alternative& chosen);

@@ -55,7 +55,6 @@ class World {
   void lose_connection(SlotId a, SlotId b);
   void stop_job();
   void set_recovery_mode(RecoveryMode mode, std::string scope);
-  void set_recovery_mode(RecoveryMode mode, std::string scope);
 
   // Tells `observer` of every event that a watcher of the job would see.
   void set_observer(std::function<void(Instant, const JobEvent&)> observer) {
