@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Goal: `pace run` keeps its promises with real processes. Method: each case starts it and looks from outside.
+
+One case: run_test.py --pace PATH --trainer PATH --unaware PATH CASE
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+LIMIT_S = 45  # of one `pace run`; ctest's own limit is above it
+MARK = "PACELINE_TEST_MARK"  # in the environment of everything a case starts: finds what is left behind
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(condition: bool, text: str) -> None:
+    if not condition:
+        raise Failure(text)
+
+
+class Case:
+    def __init__(self, tools: argparse.Namespace, folder: Path):
+        self.tools = tools
+        self.folder = folder
+        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        self.environment = os.environ | {MARK: self.mark, "NO_COLOR": "1", "TMPDIR": str(folder)}
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        return subprocess.Popen([self.tools.pace, "run", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, env=self.environment, cwd=self.folder)
+
+    def finish(self, run: subprocess.Popen) -> tuple[int, str, str]:
+        try:
+            out, err = run.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            out, err = run.communicate()
+            raise Failure(f"not finished after {LIMIT_S} s\n{out[-3000:]}\n{err[-3000:]}") from None
+        return run.returncode, out, err
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        return self.finish(self.start(*arguments))
+
+    def trained(self, name: str, *flags: str, code: int = 0, steps: int = 60) -> dict:
+        """The report of a run of the emulated trainer on four hosts."""
+        report = self.folder / name
+        status, out, err = self.run("--local", "4", "--micro-batches", "16", "--report", str(report), *flags, "--",
+                                    self.tools.trainer, "--steps", str(steps), "--micro-batch-ms", "5",
+                                    "--gradient-mb", "0.2", "--seed", "1")
+        expect(status == code, f"exit code {status}, not {code}\n{out[-2000:]}\n{err[-4000:]}")
+        return json.loads((report / "report.json").read_text()) | {"stderr": err, "stdout": out}
+
+    def left_behind(self) -> list[str]:
+        """Processes of this case that are alive, by the mark in their environment."""
+        found = []
+        for process in Path("/proc").iterdir():
+            if not process.name.isdigit() or int(process.name) == os.getpid():
+                continue
+            try:
+                if f"{MARK}={self.mark}".encode() in (process / "environ").read_bytes():
+                    state = (process / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                    if state != "Z":
+                        found.append(process.name + " " + (process / "cmdline").read_text().replace("\0", " "))
+            except OSError:
+                continue
+        return found
+
+    def expect_nothing_left(self, limit_s: float) -> None:
+        deadline = time.monotonic() + limit_s
+        while left := self.left_behind():
+            expect(time.monotonic() < deadline, f"left behind after {limit_s} s: {left}")
+            time.sleep(0.02)
+
+    def wait_for_line(self, run: subprocess.Popen, pattern: str) -> str:
+        """Reads standard output up to a line that matches."""
+        deadline = time.monotonic() + LIMIT_S
+        seen = []
+        assert run.stdout is not None
+        while time.monotonic() < deadline:
+            line = run.stdout.readline()
+            if not line:
+                break
+            seen.append(line)
+            if re.search(pattern, line):
+                return line
+        run.kill()
+        raise Failure(f"no line with {pattern!r}:\n{''.join(seen)[-2000:]}\n{run.communicate()[1][-2000:]}")
+
+
+def completes(case: Case) -> None:
+    report = case.trained("calm")
+    expect(report["verdict"] == "completed", report["verdict"])
+    expect(report["world"] == {"hosts": 4, "ranks": 4, "spares": 0, "micro_batches": 16}, str(report["world"]))
+    expect(report["steps"]["committed"] == 60, str(report["steps"]))
+    expect(report["samples"] == {"consumed": 960, "duplicated": 0, "skipped": 0}, str(report["samples"]))
+    expect(report["incidents"] == [], str(report["incidents"]))
+    total = sum(report["goodput"]["categories"].values())
+    expected = report["goodput"]["wall_s"] * 4
+    expect(abs(total - expected) < 0.02 * expected, f"categories add up to {total}, not {expected}")
+    expect(re.search(r"^\[host\d rank\d\] ", report["stdout"], re.M) is not None, "no prefixed output")
+    lines = (case.folder / "calm" / "steps.csv").read_text().splitlines()
+    expect(len(lines) == 1 + 60 + report["steps"]["measuring_rounds"], f"{len(lines)} lines in steps.csv")
+    expect("<script>" in (case.folder / "calm" / "report.html").read_text(), "no report.html")
+    expect(list(case.folder.glob("paceline-run-*")) == [], "the run's private folder is still there")
+
+
+def kill_keeps_the_bits(case: Case) -> None:
+    calm = case.trained("calm")
+    broken = case.trained("broken", "--fault", "kill@step=20:rank=3,phase=compute", "--fault",
+                          "kill@step=40:rank=1,phase=reduce")
+    expect(broken["stderr"].count("fault: kill rank") == 2, broken["stderr"])
+    expect(len(broken["incidents"]) >= 2, f"{len(broken['incidents'])} incidents\n{broken['stderr']}")
+    for incident in broken["incidents"][:2]:
+        expect(incident["detect_ms"] is not None, f"not matched to its fault: {incident}")
+        expect(incident["recovered_at_s"] is not None, f"not recovered: {incident}")
+    expect(broken["samples"]["consumed"] == 960 and broken["samples"]["duplicated"] == 0, str(broken["samples"]))
+    expect(broken["state_digest"] == calm["state_digest"],
+           f"digests differ: {calm['state_digest']} {broken['state_digest']}\n{broken['stderr']}")
+
+
+def killed_agent(case: Case) -> None:
+    calm = case.trained("calm")
+    broken = case.trained("broken", "--fault", "kill-agent@step=20:rank=2")
+    expect("the agent of" in broken["stderr"], broken["stderr"])
+    expect(broken["state_digest"] == calm["state_digest"], f"digests differ\n{broken['stderr']}")
+
+
+def killed_controller(case: Case) -> None:
+    report = case.trained("broken", "--fault", "kill-controller@step=20")
+    expect("the controller was ended by signal 9; starting it again" in report["stderr"], report["stderr"])
+    expect(report["steps"]["committed"] >= 55, str(report["steps"]))
+    calm = case.trained("calm")
+    expect(report["state_digest"] == calm["state_digest"], f"digests differ\n{report['stderr']}")
+
+
+def interrupt(case: Case) -> None:
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        run = case.start("--local", "2", "--", case.tools.trainer, "--steps", "100000", "--micro-batch-ms", "5",
+                         "--print-every", "1")
+        case.wait_for_line(run, r"\[host\d rank\d\].*\d")
+        begun = time.monotonic()
+        run.send_signal(number)
+        status, _, err = case.finish(run)
+        expect(status == code, f"exit code {status}, not {code}\n{err}")
+        expect("stopping after this step" in err, err)
+        expect(time.monotonic() - begun < 10, f"took {time.monotonic() - begun:.1f} s to stop\n{err}")
+        case.expect_nothing_left(2)
+
+
+def killed_launcher(case: Case) -> None:
+    run = case.start("--local", "2", "--", case.tools.trainer, "--steps", "100000", "--micro-batch-ms", "5",
+                     "--print-every", "1")
+    case.wait_for_line(run, r"\[host\d rank\d\].*\d")
+    expect(len(case.left_behind()) >= 6, "controller, two agents and two ranks should be running")
+    run.kill()
+    run.communicate()
+    case.expect_nothing_left(3)
+    # Its private folder goes with the next run.
+    expect(len(list(case.folder.glob("paceline-run-*"))) == 1, "a private folder should be left")
+    case.run("--", "true")
+    expect(list(case.folder.glob("paceline-run-*")) == [], "the folder of the dead run is still there")
+
+
+def unaware_program(case: Case) -> None:
+    help_text = subprocess.run([case.tools.unaware, "--help"], capture_output=True, text=True, check=False).stdout
+    flags = ["--steps", "5"]
+    if "--checkpoint" in help_text:
+        flags += ["--checkpoint", str(case.folder / "checkpoint")]
+    status, out, err = case.run("--local", "2", "--", case.tools.unaware, *flags)
+    expect(status == 0, f"exit code {status}\n{out}\n{err}")
+
+
+BAD_INPUT = (
+    (["--lcoal", "2", "--", "true"], "--local"),
+    (["--local", "4", "--micro-batches", "3", "--", "true"], "--micro-batches 3"),
+    (["--local", "4", "--fault", "kill@step=1:rank=4", "--", "true"], "no rank 4"),
+    (["--local", "4", "--fault", "melt@step=1:rank=0", "--", "true"], "melt"),
+    (["--", "/nonexistent/program"], "/nonexistent/program"),
+    (["--", "no-such-program"], "no-such-program"),
+    (["--", "/etc/passwd"], "not executable"),
+    (["--report", "/proc/nothing", "--", "true"], "/proc/nothing"),
+    (["--checkpoint-dir", "/proc/nothing", "--", "true"], "/proc/nothing"),
+    (["--resume", "--", "true"], "--checkpoint-dir"),
+    ([], "no program"),
+)
+
+
+def bad_input(case: Case) -> None:
+    for arguments, named in BAD_INPUT:
+        status, out, err = case.run(*arguments)
+        expect(status == 64, f"{arguments}: exit code {status}, not 64\n{err}")
+        expect(named in err, f"{arguments}: {err!r} does not name {named!r}")
+        expect(err.count("\n") == 1 and out == "", f"{arguments}: more than one line: {err!r}")
+
+
+def failing_program(case: Case) -> None:
+    status, out, err = case.run("--local", "2", "--max-restarts", "1", "--", "sh", "-c", "echo gone wrong >&2; exit 7")
+    expect(status == 7, f"exit code {status}, not the program's 7\n{out}\n{err}")
+    expect("gone wrong" in err, err)
+    case.expect_nothing_left(2)
+
+
+CASES = {function.__name__: function for function in (
+    completes, kill_keeps_the_bits, killed_agent, killed_controller, interrupt, killed_launcher, unaware_program,
+    bad_input, failing_program)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pace", required=True)
+    parser.add_argument("--trainer", required=True)
+    parser.add_argument("--unaware", required=True)
+    parser.add_argument("case", choices=sorted(CASES))
+    tools = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="paceline-test-") as folder:
+        case = Case(tools, Path(folder))
+        try:
+            CASES[tools.case](case)
+            case.expect_nothing_left(3)
+        except Failure as failure:
+            print(f"FAILED {tools.case}: {failure}\nrepeat: {' '.join(sys.argv)}", file=sys.stderr)
+            return 1
+    print(f"ok {tools.case}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
