@@ -189,7 +189,7 @@ TEST(Job, LastEpoch_EveryRankStopsAtTheSameStep) {
 
 TEST(Job, StoppedRank_IsReportedSilentAndHeardAgain) {
   TrainerOptions trainer;
-  trainer.steps = 40;
+  trainer.steps = 1'000'000;  // until it is stopped
   Cluster cluster(
       {.ranks = 2, .micro_batches = 4, .reduce = ReduceMode::Exact, .trainer = trainer});
   const auto count = [&](PeerTrouble::What what) {
@@ -204,6 +204,12 @@ TEST(Job, StoppedRank_IsReportedSilentAndHeardAgain) {
     } else if (stage == 1 && count(PeerTrouble::What::Silent) == 1) {
       cluster.kill(1, SIGCONT);
       stage = 2;
+    } else if (stage == 2 && count(PeerTrouble::What::HeardAgain) == 1) {
+      const Epoch& base = cluster.membership().base();
+      cluster.membership().announce(
+          {.members = base.members, .owner = base.owner, .is_last = true});
+      cluster.carry_out();
+      stage = 3;
     }
   };
   ASSERT_TRUE(cluster.run());
