@@ -18,8 +18,7 @@ constexpr size_t kMaxDonors = 16;
 template <class Archive, class T>
 using Ref = std::conditional_t<Archive::kIsReader, T&, const T&>;
 
-// --- Parts
-// -----------------------------------------------------------------------------------------
+// --- Parts ---
 
 template <class Archive>
 void fields(Archive& a, Ref<Archive, RankId> rank) {
@@ -61,8 +60,7 @@ void fields(Archive& a, Ref<Archive, Epoch> epoch) {
   a.require(epoch.lost_owner.empty() || epoch.lost_owner.size() == epoch.owner.size());
 }
 
-// --- Records
-// ---------------------------------------------------------------------------------------
+// --- Records ---
 
 template <class Archive>
 void fields(Archive& a, Ref<Archive, Announce> message) {
@@ -144,8 +142,7 @@ void fields(Archive& a, Ref<Archive, HealNotice> notice) {
   a.text(notice.detail, kMaxDetailBytes);
 }
 
-// --- Variants
-// --------------------------------------------------------------------------------------
+// --- Variants ---
 
 template <class Variant>
 std::vector<std::byte> encode_variant(const Variant& record) {
