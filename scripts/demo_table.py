@@ -28,7 +28,7 @@ def rows_of(report: dict) -> list[tuple[str, ...]]:
         if fault["text"] in answered:
             answered.remove(fault["text"])
         else:
-            rows.append((fault["text"], "-", "-", "-", "0", "-", "no incident: nothing had to be done"))
+            rows.append((fault["text"], "-", "-", "-", "0", "-", "no incident was opened"))
     return rows
 
 

@@ -120,18 +120,25 @@ std::string RunView::who(const Incident& incident) const {
 void RunView::take_incident(Instant now, const Incident& incident) {
   const auto known = incidents_.find(incident.id);
   const bool is_new = known == incidents_.end();
-  const bool was_recovered = !is_new && known->second.recovered.has_value();
+  const Incident known_before = is_new ? Incident{} : known->second;
+  const bool was_recovered = known_before.recovered.has_value();
   incidents_[incident.id] = incident;
   if (terminal_.is_live()) {
     // The block shows it while it is open; what stays is one block, when it is over.
     if (incident.recovered && !was_recovered) show_whole(incident);
     return;
   }
+  // The decision may follow the detection: it is told when its reason is known, and once.
+  const bool was_decided = !is_new && !known_before.reason.empty();
+  const bool is_decided = !incident.reason.empty();
+  const std::string decision = str(words(name_of(incident.action)), " (", incident.reason, ")",
+                                   incident.was_only_observed ? ", only observed" : "");
   if (is_new)
     say(now, Tone::Bad,
         str("incident ", incident.id, ": ", words(name_of(incident.kind)), ", ", who(incident),
-            ", step ", incident.step, ": ", words(name_of(incident.action)), " (", incident.reason,
-            ")"));
+            ", step ", incident.step, is_decided ? ": " + decision : ""));
+  else if (is_decided && !was_decided)
+    say(now, Tone::Plain, str("incident ", incident.id, ": ", decision));
   if (incident.recovered && !was_recovered)
     say(now, Tone::Good,
         str("incident ", incident.id, ": committing again ",

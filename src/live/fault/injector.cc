@@ -262,7 +262,12 @@ std::string Injector::stop(const FaultSpec& spec, std::vector<pid_t> processes) 
   Stopped stopped;
   for (const pid_t process : processes) {
     std::optional<Target> target = Target::open(process);
-    if (target && target->signal(SIGSTOP)) stopped.targets.push_back(std::move(*target));
+    if (!target) continue;
+    // An older Slow would continue what is to stay stopped.
+    for (Stopped& other : stopped_)
+      std::erase_if(other.targets,
+                    [process](const Target& known) { return known.process() == process; });
+    if (target->signal(SIGSTOP)) stopped.targets.push_back(std::move(*target));
   }
   if (stopped.targets.empty()) return "the process has ended";
   const Instant now = os::now();
