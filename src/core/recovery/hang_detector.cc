@@ -31,7 +31,7 @@ bool is_confirmed(std::optional<Instant>& since, Instant now, bool is_suspect) {
 
 // Does its process burn CPU time in this phase, or does it sit still?
 const char* how_it_stays(Duration cpu_time, Duration stay) {
-  return cpu_time * 2 > stay ? "it spins" : "it is blocked";
+  return cpu_time * 2 > stay ? "spinning" : "blocked";
 }
 
 }  // namespace
@@ -136,16 +136,13 @@ std::optional<HangDetector::Suspicion> HangDetector::suspect_stuck(const Watched
   suspicion.limit = stay_limit(history, view.phase, view.rank);
   const Duration in_phase = watched.at - view.phase_since - watched.phase_credit;
   const Duration cpu_time = view.cpu_time - watched.cpu_time_at_entry;
-  if (view.phase == RankPhase::Compute) {
-    suspicion.hang_class = HangClass::Stuck;
-    suspicion.stay = in_phase;
-    suspicion.what =
-        str("inside micro-batch ", view.micro_batch, ", where ", how_it_stays(cpu_time, in_phase));
-  } else if (view.phase == RankPhase::Outside) {
+  if (is_in_program(view.phase)) {
     suspicion.hang_class = HangClass::NeverEntered;
     suspicion.stay = in_phase;
-    suspicion.what = str("in the program's own code, where ", how_it_stays(cpu_time, in_phase),
-                         "; it does not come to the collective");
+    suspicion.what =
+        str("it has not come to the collective: ", how_it_stays(cpu_time, in_phase),
+            view.phase == RankPhase::Compute ? str(" in micro-batch ", view.micro_batch)
+                                             : " in the program's own code");
   } else if (is_waiting(view.phase)) {
     suspicion.hang_class = HangClass::Stuck;
     const std::optional<RankSample>& last = watched.last_sample;

@@ -5,12 +5,13 @@
 // long stay is judged only when all others wait, and then a few steps are enough:
 //
 //   stopped        every thread is stopped and the library's own thread gives no beat
-//   never entered  in the program's own code, its share done or not begun: it does not come
-//   stuck          inside a micro-batch, or inside finish_step though its turn is committed, or its
-//                  library does not run
+//   never entered  in a micro-batch or elsewhere in the program's own code, blocked or spinning: a
+//                  blocked read, a skipped or mismatched call; it does not come to the collective
+//   stuck          it has entered: inside finish_step though its turn is committed, or behind the
+//                  others there, or its library does not run
 //   traced         under a debugger: told, never acted on
 //
-// Limits are learned from the run (limits.h says how they are made). What the observer did not see
+// Limits are learned from the run (limits.h). What the observer did not see
 // is not held against a rank: a window that its agent made late, a pause of the controller itself
 // and time under a debugger are credited to every stay that they fall into.
 //

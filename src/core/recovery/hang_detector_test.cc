@@ -124,17 +124,17 @@ TEST(HangDetector, StoppedRank_OfLongSteps_IsGivenFourOfThem) {
   EXPECT_LE(cluster.now() - fault, ms(2500));
 }
 
-TEST(HangDetector, RankInItsMicroBatch_IsStuckAfterTheLimit) {
+TEST(HangDetector, RankInItsMicroBatch_HasNeverEntered) {
   Cluster cluster(8);
   cluster.commit(40);
   const Instant fault = cluster.now();
   cluster.enter(5, RankPhase::Compute);
-  expect_only(cluster.run(Duration::seconds(10)), 5, HangClass::Stuck);
+  expect_only(cluster.run(Duration::seconds(10)), 5, HangClass::NeverEntered);
   EXPECT_GE(cluster.now() - fault, Duration::seconds(2));
   EXPECT_LE(cluster.now() - fault, ms(2500));
 }
 
-TEST(HangDetector, RankThatDoesNotComeToTheCollective_HasNeverEntered) {
+TEST(HangDetector, RankInItsOwnCode_HasNeverEntered) {
   Cluster cluster(8);
   cluster.commit(40);
   cluster.enter(5, RankPhase::Outside);
@@ -159,7 +159,7 @@ TEST(HangDetector, LongestPauseOfTheRun_RaisesTheLimit) {
   cluster.commit(40, Duration::seconds(4));
   const Instant fault = cluster.now();
   cluster.enter(5, RankPhase::Compute);
-  expect_only(cluster.run(Duration::seconds(10)), 5, HangClass::Stuck);
+  expect_only(cluster.run(Duration::seconds(10)), 5, HangClass::NeverEntered);
   EXPECT_GE(cluster.now() - fault, Duration::seconds(6));
   EXPECT_LE(cluster.now() - fault, ms(6500));
 }
@@ -183,7 +183,7 @@ TEST(HangDetector, RankThatWasTraced_GetsTheTimeBack) {
   for (int i = 0; i < 100; ++i) cluster.window();
   cluster.view(2).is_traced = false;
   EXPECT_TRUE(cluster.run(ms(1500)).empty());
-  expect_only(cluster.run(Duration::seconds(2)), 2, HangClass::Stuck);
+  expect_only(cluster.run(Duration::seconds(2)), 2, HangClass::NeverEntered);
 }
 
 TEST(HangDetector, EverythingStopped_IsNobodysFault) {
@@ -202,7 +202,7 @@ TEST(HangDetector, AnotherRankStillBusy_DelaysTheVerdict) {
     EXPECT_TRUE(cluster.window().empty());
   }
   cluster.enter(3, RankPhase::Wait);
-  expect_only(cluster.run(Duration::seconds(1)), 2, HangClass::Stuck);
+  expect_only(cluster.run(Duration::seconds(1)), 2, HangClass::NeverEntered);
 }
 
 TEST(HangDetector, MostRanksAway_IsWhatTheProgramDoes) {
@@ -218,7 +218,7 @@ TEST(HangDetector, BlindWindow_ExtendsTheLimit) {
   cluster.enter(2, RankPhase::Compute);
   const Instant fault = cluster.now();
   EXPECT_TRUE(cluster.window(Duration::seconds(3)).empty());
-  expect_only(cluster.run(Duration::seconds(10)), 2, HangClass::Stuck);
+  expect_only(cluster.run(Duration::seconds(10)), 2, HangClass::NeverEntered);
   EXPECT_GE(cluster.now() - fault, Duration::seconds(5));
 }
 
@@ -229,7 +229,7 @@ TEST(HangDetector, BlindObserver_ExtendsTheLimit) {
   for (int i = 0; i < 30; ++i) cluster.window();
   cluster.detector().credit_all(Duration::seconds(3));
   EXPECT_TRUE(cluster.run(Duration::seconds(3)).empty());
-  expect_only(cluster.run(Duration::seconds(2)), 2, HangClass::Stuck);
+  expect_only(cluster.run(Duration::seconds(2)), 2, HangClass::NeverEntered);
 }
 
 TEST(HangDetector, BeforeTheFirstCommit_AMinuteIsGiven) {
@@ -244,7 +244,7 @@ TEST(HangDetector, WarmUp_TenSecondsAreGiven) {
   cluster.commit(5);
   cluster.enter(2, RankPhase::Compute);
   EXPECT_TRUE(cluster.run(Duration::seconds(10)).empty());
-  expect_only(cluster.run(Duration::seconds(1)), 2, HangClass::Stuck);
+  expect_only(cluster.run(Duration::seconds(1)), 2, HangClass::NeverEntered);
 }
 
 TEST(HangDetector, AllInTheCollectiveForEver_IsFoundWithoutACulprit) {

@@ -56,7 +56,7 @@ TEST(Recovery, HungRank_IsFoundInItsLimitAndReplaced) {
   ASSERT_EQ(outcome.incidents.size(), 1u);
   const Incident& incident = outcome.incidents[0];
   EXPECT_EQ(incident.kind, IncidentKind::Hang);
-  EXPECT_EQ(incident.hang_class, HangClass::Stuck);
+  EXPECT_EQ(incident.hang_class, HangClass::NeverEntered);
   ASSERT_TRUE(incident.rank);
   EXPECT_EQ(incident.rank->slot, SlotId(5));
   EXPECT_LE(incident.detected - (Instant() + kFaultAt), Duration::milliseconds(2550));
