@@ -19,8 +19,15 @@ constexpr size_t kStepsAfter = 12;
 constexpr uint64_t kTurnsUntilChecked = 14;
 constexpr uint32_t kMostDistrustSamples = 10'000;
 constexpr int64_t kLeastGainPermille = 10;
+constexpr int64_t kRefinementPermille = 50;
 constexpr Duration kUsualRestart = Duration::seconds(3);  // until one is measured
 constexpr size_t kRestarts = 16;
+
+std::set<RankId> ranks_of(const std::map<RankId, int64_t>& costs) {
+  std::set<RankId> ranks;
+  for (const auto& [rank, cost] : costs) ranks.insert(rank);
+  return ranks;
+}
 
 }  // namespace
 
@@ -59,7 +66,9 @@ void ControllerCore::State::forget_the_gone() {
 void ControllerCore::State::measure_restarts() {
   for (const auto& [id, slot] : roster_.slots) {
     const RankId rank = slot.rank();
-    if (slot.is_joiner && slot.state == SlotState::Starting) {
+    const bool is_coming = slot.state == SlotState::Starting || slot.state == SlotState::Up ||
+                           slot.state == SlotState::Healing || slot.state == SlotState::Level;
+    if (slot.is_joiner && is_coming) {
       judgement_.restarting_since.emplace(rank, now_);
     } else if (slot.state == SlotState::Member) {
       const auto found = judgement_.restarting_since.find(rank);
@@ -172,9 +181,11 @@ void ControllerCore::State::judge_pace() {
   const RecoveryMode mode = mode_of(kStragglerScope);
   if (mode == RecoveryMode::Off || committed_ <= judgement_.judged_pace_at) return;
   judgement_.judged_pace_at = committed_;
+  std::vector<RankId> found;
   for (const recovery::PaceChange& change : judgement_.stragglers.update()) {
     if (change.is_slow) {
       begin_slowness(change);
+      found.push_back(change.rank);
     } else {
       end_slowness(change.rank, change.evidence);
     }
@@ -189,6 +200,11 @@ void ControllerCore::State::judge_pace() {
   }
   follow_rebalance();
   if (membership_->can_announce() && !is_rebalance_wanted_) divide_by_pace();
+  for (const RankId rank : found) {
+    const auto known = judgement_.slow_incidents.find(rank);
+    if (known == judgement_.slow_incidents.end()) continue;
+    if (const Incident* incident = incidents_.find(known->second)) publish(*incident);
+  }
 }
 
 void ControllerCore::State::begin_slowness(const recovery::PaceChange& change) {
@@ -198,8 +214,7 @@ void ControllerCore::State::begin_slowness(const recovery::PaceChange& change) {
   judgement_.slow_incidents[change.rank] = incident.id;
   incident.evidence = change.evidence;
   incident.was_only_observed = mode_of(kStragglerScope) == RecoveryMode::Observe;
-  incident.reason = "its work is divided again once the last change of epoch is over";
-  publish(incident);
+  incident.reason = "its work is divided again once the last change of epoch is old enough";
 }
 
 void ControllerCore::State::end_slowness(RankId rank, const std::string& why) {
@@ -255,7 +270,10 @@ void ControllerCore::State::divide_by_pace() {
   if (is_soon && may_act) return;  // judged again when it may be done
   judgement_.decided_for = subject;
   set_divider();
-  const recovery::PaceQuestion question = ask_about_pace(costs);
+  recovery::PaceQuestion question = ask_about_pace(costs);
+  // What was relieved already is not refined for little.
+  const bool is_refinement = !slow.empty() && judgement_.rebalanced_for == ranks_of(slow);
+  question.least_gain_permille = is_refinement ? kRefinementPermille : kLeastGainPermille;
   const std::vector<Alternative> alternatives = recovery::price_pace(question);
   const Alternative& chosen = alternatives[recovery::choose(alternatives)];
   std::string reason = may_act ? "" : "only observed; else: ";
@@ -265,11 +283,11 @@ void ControllerCore::State::divide_by_pace() {
       reason += str("; ", other.why);
   for (const auto& [rank, id] : judgement_.slow_incidents) {
     Incident* incident = incidents_.find(id);
-    if (incident == nullptr) continue;
+    if (incident == nullptr || is_refinement) continue;
     incident->alternatives = alternatives;
     incident->action = may_act ? chosen.action : ActionKind::Wait;
     incident->reason = reason;
-    publish(*incident);
+    if (incident->detected != now_) publish(*incident);
   }
   if (may_act) carry_out_pace(chosen);
 }
@@ -317,13 +335,14 @@ void ControllerCore::State::carry_out_pace(const Alternative& chosen) {
   if (chosen.action != ActionKind::Rebalance && chosen.action != ActionKind::SwapSpare) return;
   is_rebalance_wanted_ = true;
   judgement_.rebalanced_at = committed_;
+  judgement_.rebalanced_for = ranks_of(slow);
   judgement_.check.reset();
   if (slow.empty()) {
     notice(str("work is given back: ", chosen.why));
     return;
   }
   Judgement::Check check;
-  for (const auto& [rank, cost] : slow) check.ranks.insert(rank);
+  check.ranks = ranks_of(slow);
   check.step_before = judgement_.history.median_of_last(kStepsBefore).value_or(Duration());
   judgement_.check = std::move(check);
 }
@@ -347,7 +366,8 @@ void ControllerCore::State::follow_rebalance() {
   if (!check->in_force_at) check->in_force_at = committed_;
   if (committed_.value() < check->in_force_at->value() + kTurnsUntilChecked) return;
   const Duration after = judgement_.history.median_of_last(kStepsAfter).value_or(Duration());
-  if (after < check->step_before || check->step_before == Duration()) {
+  const Duration noise = judgement_.history.deviation_of_last(kStepsAfter) / 2;
+  if (after < check->step_before + noise || check->step_before == Duration()) {
     judgement_.distrust_samples = 100;
   } else {
     notice(str("the new division of work takes ", after, " a step, the old one ",

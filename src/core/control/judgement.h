@@ -40,6 +40,7 @@ struct Judgement {
   std::set<RankId> relieved;            // slow ranks that stand by in exchange for a spare
   std::optional<uint64_t> decided_for;  // digest of what the last choice was about
   std::optional<Turn> rebalanced_at;
+  std::set<RankId> rebalanced_for;  // the ranks that were slow then
   uint32_t distrust_samples = 100;  // doubled with each division that did not help
   struct Check {                    // of a rebalance that is under way or just in force
     std::set<RankId> ranks;

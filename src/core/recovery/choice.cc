@@ -10,9 +10,6 @@ namespace {
 
 int64_t milliseconds_of(Duration rank_time) { return rank_time.in_milliseconds(); }
 
-// Gains below this part of a step are within the error of what is measured.
-constexpr int64_t kLeastGainPermille = 10;
-
 }  // namespace
 
 size_t choose(const std::vector<Alternative>& alternatives) {
@@ -32,7 +29,8 @@ std::vector<Alternative> price_pace(const PaceQuestion& q) {
   all.push_back({ActionKind::Wait, loss(q.now),
                  str("the slowest rank computes ", q.now, " a step, ", q.ideal,
                      " if all were alike; over ", kHorizonSteps, " steps")});
-  const bool is_gain = (q.now - q.rebalanced) * 1000 >= (q.now + q.overhead) * kLeastGainPermille;
+  const bool is_gain =
+      (q.now - q.rebalanced) * 1000 >= (q.now + q.overhead) * q.least_gain_permille;
   all.push_back({ActionKind::Rebalance, is_gain ? loss(q.rebalanced) : loss(q.now),
                  str("the best division in whole micro-batches takes ", q.rebalanced,
                      is_gain ? "" : ", which is no gain")});

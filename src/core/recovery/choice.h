@@ -30,9 +30,10 @@ struct PaceQuestion {
   Duration now;         // time until the slowest rank is done: as the work is divided now,
   Duration ideal;       //   if all ranks were alike,
   Duration rebalanced;  //   with the best division for the measured costs,
-  std::optional<Duration> swapped;  //   and with a spare in the place of the slow ranks
-  Duration overhead;                // of a step: what is not computing
-  Duration repair;                  // what a later loss costs more when no spare is left
+  std::optional<Duration> swapped;   //   and with a spare in the place of the slow ranks
+  int64_t least_gain_permille = 10;  // of a step: gains below are within the error
+  Duration overhead;                 // of a step: what is not computing
+  Duration repair;                   // what a later loss costs more when no spare is left
 };
 std::vector<Alternative> price_pace(const PaceQuestion& question);
 

@@ -30,6 +30,14 @@ std::optional<Duration> RunHistory::median_of_last(size_t count) const {
       median_of({step_ns_.end() - static_cast<std::ptrdiff_t>(count), step_ns_.end()}));
 }
 
+Duration RunHistory::deviation_of_last(size_t count) const {
+  const std::optional<Duration> median = median_of_last(count);
+  if (!median) return {};
+  return Duration::nanoseconds(
+      median_deviation_of({step_ns_.end() - static_cast<std::ptrdiff_t>(count), step_ns_.end()},
+                          median->in_nanoseconds()));
+}
+
 Duration RunHistory::longest(RankPhase phase) const {
   switch (phase) {
     case RankPhase::Compute:

@@ -26,6 +26,8 @@ class RunHistory {
   std::optional<Duration> median_step() const { return median_step_; }
   // The same of the last `count` turns that are complete. Nothing if there are fewer.
   std::optional<Duration> median_of_last(size_t count) const;
+  // Median deviation of them; zero if there are fewer.
+  Duration deviation_of_last(size_t count) const;
   // The longest stay of any rank that ended by itself. Only Compute and Outside are known.
   Duration longest(RankPhase phase) const;
   uint64_t turns() const { return turns_; }
