@@ -119,6 +119,7 @@ std::optional<Instant> ControllerCore::State::next_deadline() const {
   for (const auto& [id, slot] : roster_.slots)
     if (slot.restart_at) consider(*slot.restart_at);
   if (asked_at_) consider(*asked_at_ + answer_limit());
+  if (all_done_at_) consider(*all_done_at_ + kLastSamples);
   if (gather_until_) consider(*gather_until_);
   if (shut_down_by_) consider(*shut_down_by_);
   return next;

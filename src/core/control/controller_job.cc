@@ -1,5 +1,6 @@
 // The life of a job: gather hosts, place slots, start, stop, end.
 #include <algorithm>
+#include <tuple>
 
 #include "base/check.h"
 #include "core/control/controller_state.h"
@@ -37,6 +38,12 @@ void ControllerCore::State::place_if_gathered() {
   std::vector<HostId> ready;
   for (const auto& [id, host] : roster_.hosts)
     if (host.is_connected) ready.push_back(id);
+  // By name, so that a rank is found where a reader expects it: host2 before host10.
+  std::sort(ready.begin(), ready.end(), [&](HostId a, HostId b) {
+    const std::string& name_a = roster_.hosts.at(a).name;
+    const std::string& name_b = roster_.hosts.at(b).name;
+    return std::tuple(name_a.size(), name_a, a) < std::tuple(name_b.size(), name_b, b);
+  });
   const size_t wanted = spec_.hosts_max + spec_.spare_hosts;
   if (ready.size() >= wanted) {
     ready.resize(wanted);
@@ -119,6 +126,10 @@ void ControllerCore::State::finish_if_all_done() {
     const Slot* slot = roster_.find(member.rank);
     if (slot == nullptr || slot->state != SlotState::Done) return;
   }
+  // The last samples come with the agents' next windows.
+  if (!all_done_at_) all_done_at_ = now_;
+  const bool has_everything = committed_ >= done_committed_ && turns_->is_through(done_committed_);
+  if (!has_everything && now_ < *all_done_at_ + kLastSamples) return;
   const bool was_stopped =
       epoch.is_last || (membership_->planned() && membership_->planned()->is_last);
   for (const Member& member : epoch.members) send(member.host, Release{member.rank});

@@ -140,6 +140,7 @@ void ControllerCore::State::on(HostId, const RankDone& event) {
   if (slot == nullptr || !slot->is_alive()) return;
   const bool was_member = slot->state == SlotState::Member;
   slot->state_digest = event.state_digest;
+  done_committed_ = std::max(done_committed_, event.committed);
   if (event.has_left && phase == JobPhase::Running && membership_ && !membership_->base().is_last) {
     // Out of the epoch: it heals or stands by again as a new process.
     membership_->left(event.rank);

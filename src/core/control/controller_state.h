@@ -45,6 +45,9 @@ inline constexpr Duration kExplanationTime = Duration::milliseconds(60);
 // this long does not run.
 inline constexpr Duration kAnswerLimit = Duration::milliseconds(500);
 
+// How long the end of a job waits for the samples of its last turns.
+inline constexpr Duration kLastSamples = Duration::milliseconds(300);
+
 class ControllerCore::State {
  public:
   // --- controller_core.cc ---
@@ -186,6 +189,8 @@ class ControllerCore::State {
   std::optional<Instant> gather_until_;
   bool is_stop_wanted_ = false;
   bool is_rebalance_wanted_ = false;
+  Turn done_committed_;                 // the highest that a rank in finalize has reported
+  std::optional<Instant> all_done_at_;  // when the last member was
   std::optional<Instant> shut_down_by_;
   Verdict verdict_ = Verdict::Completed;
   int32_t exit_code_ = 0;

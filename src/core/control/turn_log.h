@@ -13,9 +13,10 @@ namespace paceline::control {
 
 class TurnLog {
  public:
-  // Turns that are put together at once; an older one is given out as it is, and late samples of it
-  // are dropped.
-  static constexpr size_t kOpenTurns = 64;
+  // A turn is given out as it is when samples of one this much later are in: whoever has not
+  // reported it will not (its rank has ended, or an earlier life of the controller took the
+  // sample). Late samples are dropped.
+  static constexpr Duration kPatience = Duration::seconds(1);
 
   explicit TurnLog(uint32_t micro_batches) : micro_batches_(micro_batches) {}
 
@@ -32,14 +33,17 @@ class TurnLog {
     turn.is_flagged = sample.is_flagged;
     turn.compute += sample.compute;
     turn.wait += sample.wait;
-    while (!open_.empty() &&
-           (open_.begin()->second.micro_batches >= micro_batches_ || open_.size() > kOpenTurns)) {
+    newest_ = std::max(newest_, sample.committed);
+    while (!open_.empty() && (open_.begin()->second.micro_batches >= micro_batches_ ||
+                              newest_ - open_.begin()->second.at > kPatience)) {
       complete.push_back(open_.begin()->second);
       first_open_ = open_.begin()->first.next();
       open_.erase(open_.begin());
     }
     return complete;
   }
+  // Every turn below `turn` has been given out.
+  bool is_through(Turn turn) const { return first_open_ >= turn; }
   // What is left when the job ends.
   std::vector<TurnCommitted> take_rest() {
     std::vector<TurnCommitted> rest;
@@ -51,6 +55,7 @@ class TurnLog {
  private:
   uint32_t micro_batches_;
   Turn first_open_;
+  Instant newest_;
   std::map<Turn, TurnCommitted> open_;
 };
 
