@@ -1,0 +1,114 @@
+"""Compares the faults that struck with the incidents that were opened.
+
+An incident answers a fault when it names the same slot (or, for faults of a whole host, the same host) and was
+opened after the fault and before `ANSWER_LIMIT_S`. The first one counts; the report's own pairing is not used.
+"""
+
+import dataclasses
+
+ANSWER_LIMIT_S = 30
+HOST_FAULTS = ("lose-host", "kill-agent")
+
+# kind of fault -> what its incident must be: (kind, classes of hang). None: no incident is asked for.
+EXPECTED = {
+    "kill": ("crash", ("none",)),
+    "stop": ("hang", ("stopped",)),
+    "hang": ("hang", ("never_entered", "stuck")),
+    "spin": ("hang", ("never_entered", "stuck")),
+    "skip": ("hang", ("never_entered",)),
+    "slow": ("straggler", ("none",)),
+    "lose-host": ("host_lost", ("none",)),
+    "kill-agent": ("host_lost", ("none",)),
+    "poison": ("crash", ("none",)),
+    "kill-controller": None,
+    "corrupt": None,
+}
+
+
+@dataclasses.dataclass
+class Sample:
+    """What one fault led to. Milliseconds count from the fault."""
+
+    kind: str
+    text: str
+    detect_ms: float | None = None
+    recover_ms: float | None = None  # until a commit is reported after the repair
+    longest_step_ms: float | None = None  # between two commits, from the one before the fault on
+    micro_batches_redone: int | None = None
+    action: str | None = None
+    incident: str | None = None
+    is_right: bool = True
+
+
+@dataclasses.dataclass
+class Verdict:
+    samples: list[Sample]
+    missing: list[str]  # faults that no incident answers
+    wrong: list[str]  # incidents of the right rank and the wrong kind or class
+    extra: list[str]  # incidents that answer no fault
+    not_struck: list[str]  # faults that were asked for and never struck
+
+
+def named(incident: dict) -> str:
+    hang = "" if incident["hang_class"] == "none" else f" ({incident['hang_class']})"
+    return (f"{incident['kind']}{hang} rank {incident['rank']} {incident['host']} at {incident['detected_at_s']:.3f} s: "
+            f"{incident['evidence']}")
+
+
+def is_answer(incident: dict, fault: dict) -> bool:
+    if not fault["at_s"] <= incident["detected_at_s"] <= fault["at_s"] + ANSWER_LIMIT_S:
+        return False
+    if fault["kind"] in HOST_FAULTS:
+        return incident["host"] == fault["host"]
+    return incident["rank"] == fault["rank"]
+
+
+def is_expected(incident: dict, fault: dict) -> bool:
+    expected = EXPECTED[fault["kind"]]
+    return expected is not None and incident["kind"] == expected[0] and incident["hang_class"] in expected[1]
+
+
+def longest_step_ms(turns: list[dict], begin_s: float, end_s: float) -> float | None:
+    """The longest time between two commits of which the second is after `begin_s` and the first before `end_s`."""
+    lengths = [later["at_s"] - earlier["at_s"] for earlier, later in zip(turns, turns[1:])
+               if later["at_s"] > begin_s and earlier["at_s"] < end_s]
+    return max(lengths) * 1e3 if lengths else None
+
+
+def sample_of(fault: dict, incident: dict | None, turns: list[dict], end_s: float) -> Sample:
+    sample = Sample(fault["kind"], fault["text"], longest_step_ms=longest_step_ms(turns, fault["at_s"], end_s))
+    if incident is None:
+        return sample
+    sample.detect_ms = (incident["detected_at_s"] - fault["at_s"]) * 1e3
+    if incident["recovered_at_s"] is not None:
+        sample.recover_ms = (incident["recovered_at_s"] - fault["at_s"]) * 1e3
+    sample.micro_batches_redone = incident["micro_batches_redone"]
+    sample.action = incident["action"]
+    sample.incident = named(incident)
+    sample.is_right = is_expected(incident, fault)
+    return sample
+
+
+def judge(report: dict, turns: list[dict], asked: tuple[str, ...]) -> Verdict:
+    faults = sorted(report["faults"], key=lambda fault: fault["at_s"])
+    open_incidents = list(report["incidents"])
+    verdict = Verdict([], [], [], [], list(asked))
+    for number, fault in enumerate(faults):
+        if fault["text"] in verdict.not_struck:
+            verdict.not_struck.remove(fault["text"])
+        answers = [incident for incident in open_incidents
+                   if EXPECTED[fault["kind"]] is not None and is_answer(incident, fault)]
+        # The right one if there is one: the same rank may be the victim of two faults at once.
+        answers.sort(key=lambda incident: not is_expected(incident, fault))
+        answer = answers[0] if answers else None
+        end_s = faults[number + 1]["at_s"] if number + 1 < len(faults) else float("inf")
+        sample = sample_of(fault, answer, turns, end_s)
+        verdict.samples.append(sample)
+        if answer is not None:
+            open_incidents.remove(answer)
+            if not sample.is_right:
+                verdict.wrong.append(f"{fault['text']}: {sample.incident}")
+        elif EXPECTED[fault["kind"]] is not None:
+            verdict.missing.append(f"{fault['text']} at {fault['at_s']:.3f} s")
+    verdict.extra = [named(incident) for incident in open_incidents]
+    return verdict

@@ -1,0 +1,110 @@
+"""Faults, as text for `pace run --faults`, and seeded schedules of them."""
+
+import dataclasses
+import random
+
+PHASES = ("compute", "reduce", "commit")
+REPAIR_PHASES = ("prepare", "heal")
+WARM_UP_STEPS = 40  # limits of hang detection need 16 commits, those of stragglers a few more
+WIND_DOWN_STEPS = 40
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """One kind of fault: how it is written, and how long it needs to be repaired before the next one strikes."""
+
+    name: str
+    settle_s: float
+    options: str = ""
+    is_at_phase: bool = True  # not for threads that are taken over: those must be in the program's code
+
+
+KINDS = {kind.name: kind for kind in (
+    Kind("kill", 3), Kind("stop", 4), Kind("hang", 6, is_at_phase=False), Kind("spin", 6, is_at_phase=False),
+    Kind("skip", 6, is_at_phase=False), Kind("slow", 8, ",factor=3,for=4s"), Kind("lose-host", 13, ",for=10s"),
+    Kind("kill-agent", 3), Kind("kill-controller", 3), Kind("corrupt", 3, is_at_phase=False))}
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    kind: str
+    step: int
+    rank: int
+    phase: str | None = None
+    after_us: int = 0
+
+    @property
+    def text(self) -> str:
+        phase = f",phase={self.phase}" if self.phase else ""
+        after = f",after_us={self.after_us}" if self.after_us else ""
+        return f"{self.kind}@step={self.step}:rank={self.rank}{phase}{after}{KINDS[self.kind].options}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    seed: int
+    steps: int
+    faults: tuple[Fault, ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(fault.text + "\n" for fault in self.faults)
+
+
+def random_fault(random_numbers: random.Random, kind: str, step: int, ranks: int, step_s: float) -> Fault:
+    """Half of the faults strike at a named phase, half at a random microsecond of the step."""
+    rank = random_numbers.randrange(ranks)
+    step_us = int(step_s * 1e6)
+    if KINDS[kind].is_at_phase and random_numbers.random() < 0.5:
+        return Fault(kind, step, rank, random_numbers.choice(PHASES), random_numbers.randrange(step_us // 50))
+    after_us = random_numbers.randrange(step_us) if KINDS[kind].is_at_phase else 0
+    return Fault(kind, step, rank, after_us=after_us)
+
+
+def spaced(seed: int, counts: dict[str, int], ranks: int, step_s: float, steps_per_run: int) -> list[Schedule]:
+    """So many faults of each kind in random order, each repaired before the next; all runs have the same length."""
+    random_numbers = random.Random(seed)
+    kinds = [kind for kind, count in counts.items() for _ in range(count)]
+    random_numbers.shuffle(kinds)
+    schedules: list[Schedule] = []
+    faults: list[Fault] = []
+    step = WARM_UP_STEPS
+    for kind in kinds:
+        length = round(KINDS[kind].settle_s / step_s)
+        if faults and step + length > steps_per_run - WIND_DOWN_STEPS:
+            schedules.append(Schedule(seed, steps_per_run, tuple(faults)))
+            faults, step = [], WARM_UP_STEPS
+        faults.append(random_fault(random_numbers, kind, step + random_numbers.randrange(5), ranks, step_s))
+        step += length
+    if faults:
+        schedules.append(Schedule(seed, steps_per_run, tuple(faults)))
+    return schedules
+
+
+def wild(seed: int, kinds: tuple[str, ...], ranks: int, steps: int, must: int) -> Schedule:
+    """1 to 6 faults with no regard for each other.
+
+    What each schedule `must` hold goes by its number: a fault in each of the named phases in turn, and in every third
+    schedule two at once. Faults in prepare and heal strike while an earlier fault is repaired.
+    """
+    random_numbers = random.Random(seed)
+    faults: list[Fault] = []
+    count = random_numbers.randint(1, 6)
+    while len(faults) < count:
+        is_at_once = bool(faults) and (len(faults) == 1 and must % 3 == 0 or random_numbers.random() < 0.2)
+        step = faults[-1].step if is_at_once else random_numbers.randrange(10, steps - 30)
+        faults.append(random_fault(random_numbers, random_numbers.choice(kinds), step, ranks, 0.04))
+    phase = (*PHASES, *REPAIR_PHASES)[must % 5]
+    if phase in PHASES:
+        faults[0] = dataclasses.replace(random_fault(random_numbers, "kill", faults[0].step, ranks, 0.04), phase=phase)
+    else:
+        faults += during_repair(random_numbers, phase, ranks, random_numbers.randrange(10, steps - 60))
+    return Schedule(seed, steps, tuple(sorted(faults, key=lambda fault: fault.step)))
+
+
+def during_repair(random_numbers: random.Random, phase: str, ranks: int, step: int) -> list[Fault]:
+    """A kill, and a fault that strikes its replacement while it heals, or somebody else while all prepare."""
+    victim = random_numbers.randrange(ranks)
+    other = victim if phase == "heal" else (victim + random_numbers.randrange(1, ranks)) % ranks
+    kind = random_numbers.choice(("kill", "stop", "lose-host", "kill-agent", "kill-controller"))
+    return [Fault("kill", step, victim), Fault(kind, step, other, phase, random_numbers.randrange(2000))]
