@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/exit_code.h"
+#include "cli/run_guard.h"
 #include "cli/run_options.h"
 #include "cli/run_session.h"
 #include "cli/verbs.h"
@@ -24,7 +25,7 @@ void add_run(CLI::App& app, Chosen& chosen) {
         std::fprintf(stderr, "pace: %s\n", status.error().message.c_str());
         return kExitUsage;
       }
-      return RunSession(*options).run();
+      return run_guarded([&options] { return RunSession(*options).run(); });
     };
   });
 }

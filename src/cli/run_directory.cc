@@ -24,7 +24,8 @@ std::filesystem::path temporary_directory() {
   return chosen == nullptr || *chosen == '\0' ? "/tmp" : chosen;
 }
 
-// Which life of a process id this is: its start time in ticks. None if there is no such process.
+// Which life of a process id this is: its start time in ticks. None if there is no such process, or
+// if it has ended and was not reaped yet.
 std::optional<std::string> start_time_of(pid_t process) {
   std::ifstream file(str("/proc/", process, "/stat"));
   std::string text;
@@ -33,8 +34,12 @@ std::optional<std::string> start_time_of(pid_t process) {
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(name_end + 1));
   std::string field;
-  constexpr int kStartTime = 22;  // numbered from 1; the name is the second
-  for (int i = 3; i <= kStartTime; ++i) fields >> field;
+  constexpr int kState = 3;  // numbered from 1; the name is the second
+  constexpr int kStartTime = 22;
+  for (int i = kState; i <= kStartTime; ++i) {
+    fields >> field;
+    if (i == kState && (field == "Z" || field == "X")) return std::nullopt;
+  }
   if (!fields) return std::nullopt;
   return field;
 }

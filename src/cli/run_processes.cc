@@ -2,19 +2,17 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 #include <variant>
 
 #include "base/str.h"
+#include "cli/descendants.h"
 #include "live/os/clock.h"
 #include "live/rpc/endpoint.h"
 
@@ -23,17 +21,6 @@ namespace {
 
 constexpr Duration kEndLimit = Duration::seconds(5);
 
-std::vector<pid_t> children_of_this_process() {
-  std::vector<pid_t> children;
-  std::error_code ignored;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
-    std::ifstream file(task.path() / "children");
-    pid_t child = 0;
-    while (file >> child) children.push_back(child);
-  }
-  return children;
-}
-
 std::string end_text(const os::ExitStatus& status) {
   return status.is_killed ? str("was ended by signal ", status.code)
                           : str("ended with code ", status.code);
@@ -41,30 +28,12 @@ std::string end_text(const os::ExitStatus& status) {
 
 }  // namespace
 
-void end_all_descendants() {
-  const Instant deadline = os::now() + kEndLimit;
-  while (os::now() < deadline) {
-    for (const pid_t child : children_of_this_process()) {
-      // Its group too, if it leads one: the helpers of a rank.
-      if (::getpgid(child) == child) ::kill(-child, SIGKILL);
-      ::kill(child, SIGKILL);
-    }
-    // Reap until the next round has to look for new ones.
-    int reaped = 0;
-    while (::waitpid(-1, nullptr, WNOHANG) > 0) ++reaped;
-    if (reaped == 0 && children_of_this_process().empty()) return;
-    siginfo_t information{};
-    if (reaped == 0) ::waitid(P_ALL, 0, &information, WEXITED | WNOWAIT);
-  }
-}
-
 RunProcesses::RunProcesses(os::Loop& loop, Options options, Callbacks callbacks)
     : loop_(loop), options_(std::move(options)), callbacks_(std::move(callbacks)) {}
 
 RunProcesses::~RunProcesses() { end_all(); }
 
 Status RunProcesses::start() {
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return Failure{ErrorCode::Io, str("cannot make a pipe: ", std::strerror(errno))};
@@ -165,7 +134,7 @@ void RunProcesses::end_all() {
     daemon.process->signal_group(SIGKILL);
   }
   for (Daemon& daemon : daemons_) daemon.process.reset();
-  end_all_descendants();
+  end_descendants(kEndLimit);
 }
 
 }  // namespace paceline::cli

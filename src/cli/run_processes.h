@@ -4,8 +4,8 @@
 // this process does, however it ends: they die with the thread that started them, and see the end
 // of file of a pipe that only this process can write.
 //
-// As a child subreaper this process also inherits whatever its ranks leave behind, and ends it.
-// Single-threaded: the loop's thread, which must live as long as the process.
+// As a child subreaper (run_guard.h) this process also inherits whatever its ranks leave behind,
+// and ends it. Single-threaded: the loop's thread, which must live as long as the process.
 #pragma once
 
 #include <deque>
@@ -78,9 +78,5 @@ class RunProcesses {
   os::Descriptor life_write_;  // closed by the kernel when this process is gone
   bool is_ending_ = false;
 };
-
-// Ends every descendant of this process, in rounds, because a dying process passes its children on
-// to this one. REQUIRES: this process is a child subreaper. Bounded in time.
-void end_all_descendants();
 
 }  // namespace paceline::cli

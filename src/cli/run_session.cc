@@ -21,6 +21,8 @@ constexpr Duration kConnectLimit = Duration::seconds(20);
 constexpr Duration kEndLimit = Duration::seconds(4);  // for the daemons after JobEnded
 constexpr Duration kImmediateLimit = Duration::seconds(3);
 constexpr Duration kRefreshInterval = Duration::milliseconds(200);
+// A signal to a whole process group comes twice: directly, and passed on by the guard.
+constexpr Duration kSameInterrupt = Duration::milliseconds(100);
 constexpr size_t kMaxInterrupts = 8;  // further ones are not passed on
 
 // Keeps other users of this machine out; 128 bits from the operating system.
@@ -177,10 +179,12 @@ void RunSession::watch_signals() {
 void RunSession::on_signal(int signal) {
   if (!first_signal_) {
     first_signal_ = signal;
+    first_signal_at_ = os::now();
     view_.note(os::now(), Tone::Plain, "pace: stopping after this step; again to stop at once");
     ask_to_stop(false);
     return;
   }
+  if (os::now() - first_signal_at_ < kSameInterrupt) return;
   view_.note(os::now(), Tone::Plain, "pace: stopping at once");
   ask_to_stop(true);
   // A controller that is gone, or busy, cannot hold up someone who wants out.

@@ -63,6 +63,7 @@ class RunSession {
   std::thread watching_;
   std::vector<std::thread> calling_;  // one for each time the user interrupts
   std::optional<int> first_signal_;
+  Instant first_signal_at_;
   std::optional<int> failure_;  // exit code of a run that has no verdict
   bool is_finishing_ = false;
   std::atomic<bool> is_over_ = false;  // run() has left the loop; guards nothing else

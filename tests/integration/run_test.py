@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 LIMIT_S = 45  # of one `pace run`; ctest's own limit is above it
@@ -60,9 +61,8 @@ class Case:
         expect(status == code, f"exit code {status}, not {code}\n{out[-2000:]}\n{err[-4000:]}")
         return json.loads((report / "report.json").read_text()) | {"stderr": err, "stdout": out}
 
-    def left_behind(self) -> list[str]:
-        """Processes of this case that are alive, by the mark in their environment."""
-        found = []
+    def processes(self) -> Iterator[tuple[str, str]]:
+        """Number and state of each process of this case that is alive, by the mark in its environment."""
         for process in Path("/proc").iterdir():
             if not process.name.isdigit() or int(process.name) == os.getpid():
                 continue
@@ -70,10 +70,15 @@ class Case:
                 if f"{MARK}={self.mark}".encode() in (process / "environ").read_bytes():
                     state = (process / "stat").read_text().rsplit(")", 1)[1].split()[0]
                     if state != "Z":
-                        found.append(process.name + " " + (process / "cmdline").read_text().replace("\0", " "))
+                        yield process.name + " " + (process / "cmdline").read_text().replace("\0", " "), state
             except OSError:
                 continue
-        return found
+
+    def left_behind(self) -> list[str]:
+        return [process for process, _ in self.processes()]
+
+    def frozen(self) -> list[str]:
+        return [process for process, state in self.processes() if state == "T"]
 
     def expect_nothing_left(self, limit_s: float) -> None:
         deadline = time.monotonic() + limit_s
@@ -157,18 +162,39 @@ def interrupt(case: Case) -> None:
         case.expect_nothing_left(2)
 
 
-def killed_launcher(case: Case) -> None:
-    run = case.start("--local", "2", "--", case.tools.trainer, "--steps", "100000", "--micro-batch-ms", "5",
-                     "--print-every", "1")
+def start_with_helpers_and_frozen_host(case: Case) -> subprocess.Popen:
+    """Two hosts, one of them frozen; each rank has a child in a session of its own, as data loaders may be."""
+    program = f"setsid sleep 1000 & exec {case.tools.trainer} --steps 100000 --micro-batch-ms 5 --print-every 1"
+    run = case.start("--local", "2", "--fault", "lose-host@step=5:rank=1,for=ever", "--", "sh", "-c", program)
     case.wait_for_line(run, r"\[host\d rank\d\].*\d")
-    expect(len(case.left_behind()) >= 6, "controller, two agents and two ranks should be running")
-    run.kill()
-    run.communicate()
+    deadline = time.monotonic() + LIMIT_S
+    while not case.frozen():
+        expect(time.monotonic() < deadline, "no host is frozen")
+        time.sleep(0.02)
+    expect(len(case.left_behind()) >= 9, "two launchers, controller, two agents, two ranks and their children")
+    return run
+
+
+def expect_nothing_after_kill(case: Case, run: subprocess.Popen, victim: int) -> None:
+    os.kill(victim, signal.SIGKILL)
     case.expect_nothing_left(3)
-    # Its private folder goes with the next run.
+    run.communicate()
+    # The private folder goes with the next run.
     expect(len(list(case.folder.glob("paceline-run-*"))) == 1, "a private folder should be left")
     case.run("--", "true")
     expect(list(case.folder.glob("paceline-run-*")) == [], "the folder of the dead run is still there")
+
+
+def killed_guard(case: Case) -> None:
+    run = start_with_helpers_and_frozen_host(case)
+    expect_nothing_after_kill(case, run, run.pid)
+
+
+def killed_launcher(case: Case) -> None:
+    run = start_with_helpers_and_frozen_host(case)
+    launcher = int(Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()[0])
+    expect_nothing_after_kill(case, run, launcher)
+    expect(run.returncode == 128 + signal.SIGKILL, f"exit code {run.returncode}")
 
 
 def unaware_program(case: Case) -> None:
@@ -211,7 +237,7 @@ def failing_program(case: Case) -> None:
 
 
 CASES = {function.__name__: function for function in (
-    completes, kill_keeps_the_bits, killed_agent, killed_controller, interrupt, killed_launcher, unaware_program,
+    completes, kill_keeps_the_bits, killed_agent, killed_controller, interrupt, killed_guard, killed_launcher, unaware_program,
     bad_input, failing_program)}
 
 
