@@ -96,7 +96,7 @@ void AgentCore::take(const ToRank& command) {
 }
 void AgentCore::take(const Heal& command) { tell(command.rank, command); }
 void AgentCore::take(const Release& command) { tell(command.rank, command); }
-void AgentCore::take(const Shutdown&) { end_everything("told to shut down"); }
+void AgentCore::take(const Shutdown&) { end_everything(""); }
 
 void AgentCore::end_undesired(const Desired& desired) {
   std::set<RankId> wanted;

@@ -98,7 +98,7 @@ struct Send {
 };
 // Every rank has ended, or will not within reason: the agent ends.
 struct Exit {
-  std::string reason;
+  std::string reason;  // empty: it was told to
 };
 
 using Effect = std::variant<Spawn, EndGroup, TellRank, Send, Exit>;

@@ -92,7 +92,8 @@ class AgentDaemon {
   }
 
   void exit_when_drained(const std::string& reason) {
-    std::fprintf(stderr, "pace agent %s: ends: %s\n", host_name_.c_str(), reason.c_str());
+    if (!reason.empty())
+      std::fprintf(stderr, "pace agent %s: ends: %s\n", host_name_.c_str(), reason.c_str());
     drain_until(os::now() + kDrainLimit);
   }
 
