@@ -31,6 +31,14 @@ if(PACELINE_SANITIZE)
   add_link_options(-fsanitize=${PACELINE_SANITIZE})
 endif()
 
+option(PACELINE_FUZZ "Build the fuzz targets of tests/fuzz; needs clang" OFF)
+if(PACELINE_FUZZ)
+  # Everything is instrumented for coverage. Warnings are the release build's to judge.
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+                      -Wno-error)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
 find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
 
