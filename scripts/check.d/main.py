@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Callable
 
-from documents import check_links, check_machine_paths
+from documents import check_links, check_machine_paths, check_names
 from formatting import check_format
 from headers import check_headers
 from includes import check_includes
@@ -31,6 +31,7 @@ CHECKS: dict[str, Callable[[Tree], Findings]] = {
     "purity": check_purity,
     "shape": check_shape,
     "links": check_links,
+    "names": check_names,
     "paths": check_machine_paths,
     "core-symbols": check_core_symbols,
     "library": check_library_symbols,

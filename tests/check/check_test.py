@@ -390,6 +390,17 @@ class Documents(CheckTest):
         self.write("docs/a.md", "# A\n\nSee [b](b.md#part).\n")
         self.expect_violation("links", "docs/a.md:3", "b.md")
 
+    def test_description_of_what_is_not_there_is_found(self) -> None:
+        self.write("src/base/id.h", "struct Rank {};\n")
+        self.write("ARCHITECTURE.md", "# A\n\nOf `src/base/id.h` and `Rank`,\nnot of `Rank::plans`.\n")
+        self.expect_violation("names", "ARCHITECTURE.md:4", "plans")
+        self.write("ARCHITECTURE.md", "# A\n\nOf `src/base/ids.h`.\n")
+        self.expect_violation("names", "ARCHITECTURE.md:3", "src/base/ids.h")
+
+    def test_words_that_are_no_names_pass(self) -> None:
+        self.write("ARCHITECTURE.md", "# A\n\nOf `make test`, `now` and `--flag=X`.\n")
+        self.expect_pass("names")
+
     def test_machine_path_is_found(self) -> None:
         path = "/" + "home" + "/alice/data"
         self.write("docs/a.md", f"# A\n\nLook into {path}.\n")
