@@ -20,7 +20,7 @@ _SPAN = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"(?:src|include|proto|tests|scripts|cmake|docs|examples|bench)/[\w./-]+")
 # A type or a constant, a member, a function. A lone lower-case word is not told from a word of
 # English, nor a field of a file.
-_NAME = re.compile(r"[A-Z]\w*(?:::\w+)*|\w+_\w+|\w+\(\)")
+_NAME = re.compile(r"k?[A-Z]\w*(?:::\w+)*|\w+_\w+|\w+\(\)")
 _WORD = re.compile(r"\w+")
 
 # Where a path of some machine is an example or data and not a dependency on it.
