@@ -59,7 +59,7 @@ class Result:
     samples: list[judge.Sample] = dataclasses.field(default_factory=list)
     problems: list[str] = dataclasses.field(default_factory=list)
     counts: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(
-        ("runs", "completed", "equal_digests", "missing", "wrong", "extra", "not_struck"), 0))
+        ("runs", "completed", "equal_digests", "missing", "wrong", "extra", "not_struck", "unreported_turns"), 0))
     runs: list[dict] = dataclasses.field(default_factory=list)
 
     def add(self, run: launch.Run, plan: schedule.Schedule, digest: str) -> None:
@@ -82,6 +82,7 @@ class Result:
             return
         verdict = judge.judge(run.report, run.turns, tuple(fault.text for fault in plan.faults))
         self.samples += verdict.samples
+        self.counts["unreported_turns"] += sum(sample.unreported_turns for sample in verdict.samples)
         for name in ("missing", "wrong", "extra", "not_struck"):
             found = getattr(verdict, name)
             self.counts[name] += len(found)

@@ -33,7 +33,8 @@ class Sample:
     text: str
     detect_ms: float | None = None
     recover_ms: float | None = None  # until a commit is reported after the repair
-    longest_step_ms: float | None = None  # between two commits, from the one before the fault on
+    longest_step_ms: float | None = None  # between two commits, from the fault to the next one
+    unreported_turns: int = 0  # committed, and not told to the watcher
     micro_batches_redone: int | None = None
     action: str | None = None
     incident: str | None = None
@@ -68,15 +69,18 @@ def is_expected(incident: dict, fault: dict) -> bool:
     return expected is not None and incident["kind"] == expected[0] and incident["hang_class"] in expected[1]
 
 
-def longest_step_ms(turns: list[dict], begin_s: float, end_s: float) -> float | None:
-    """The longest time between two commits of which the second is after `begin_s` and the first before `end_s`."""
-    lengths = [later["at_s"] - earlier["at_s"] for earlier, later in zip(turns, turns[1:])
-               if later["at_s"] > begin_s and earlier["at_s"] < end_s]
-    return max(lengths) * 1e3 if lengths else None
+def pairs_between(turns: list[dict], begin_s: float, end_s: float) -> list[tuple[dict, dict]]:
+    """Turns that follow each other, of which the second ended after `begin_s` and the first before `end_s`."""
+    return [(earlier, later) for earlier, later in zip(turns, turns[1:])
+            if later["at_s"] > begin_s and earlier["at_s"] < end_s]
 
 
 def sample_of(fault: dict, incident: dict | None, turns: list[dict], end_s: float) -> Sample:
-    sample = Sample(fault["kind"], fault["text"], longest_step_ms=longest_step_ms(turns, fault["at_s"], end_s))
+    pairs = pairs_between(turns, fault["at_s"], end_s)
+    lengths_ms = [(later["at_s"] - earlier["at_s"]) * 1e3 for earlier, later in pairs
+                  if later["turn"] == earlier["turn"] + 1]
+    sample = Sample(fault["kind"], fault["text"], longest_step_ms=max(lengths_ms, default=None),
+                    unreported_turns=sum(int(later["turn"] - earlier["turn"]) - 1 for earlier, later in pairs))
     if incident is None:
         return sample
     sample.detect_ms = (incident["detected_at_s"] - fault["at_s"]) * 1e3

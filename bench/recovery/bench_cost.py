@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""What Paceline costs a training that computes all the time.
+
+`gpt` runs under `pace run` and, right before or after, on a null runtime: a libpaceline with the same micro-batches, the
+same rounding and the same ring, but no agent, controller, vote or record. Reported are the ratio of their paces with its
+95 % interval, the processor time of controller and agents against that of the ranks, and what a step with nothing in it
+costs more than on the null runtime, which is the vote and the records.
+
+  bench/recovery/bench_cost.py --pace build/release/bin/pace --out cost.json
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import math
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import figures
+import launch
+import machine
+
+STUDENT_95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 8: 2.36, 10: 2.26, 15: 2.14, 20: 2.09, 30: 2.05}
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+STEP_LINE = re.compile(rb"step (\d+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    name: str
+    ranks: int
+    micro_batches: int
+    arguments: tuple[str, ...]
+    steps: int
+    print_every: int
+
+    def command(self, folder: Path) -> list[str]:
+        flag = "--eval-every" if self.name == "gpt" else "--print-every"
+        return [str(folder / self.name), "--steps", str(self.steps), flag, str(self.print_every), *self.arguments]
+
+
+@dataclasses.dataclass
+class Measured:
+    """A run: its pace between its first and its last line about a step, and who used the processors."""
+
+    steps_per_s: float
+    cpu_s: dict[str, float]  # by verb of `pace`, and `ranks`
+
+
+def cpu_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+class Accounts:
+    """Processor time of each process of a run, from the first look to the last: its start is not in it."""
+
+    def __init__(self) -> None:
+        self.first_s: dict[int, float] = {}
+        self.last_s: dict[int, tuple[str, float]] = {}
+
+    def look(self, mark: str) -> None:
+        for process, line in launch.processes_with(mark).items():
+            words = line.split()
+            role = words[1] if len(words) > 1 and Path(words[0]).name == "pace" else "ranks"
+            with contextlib.suppress(OSError):
+                self.last_s[process] = (role, cpu_seconds(process))
+                self.first_s.setdefault(process, self.last_s[process][1])
+
+    def totals(self) -> dict[str, float]:
+        totals: dict[str, float] = {}
+        for process, (role, seconds) in self.last_s.items():
+            totals[role] = totals.get(role, 0) + seconds - self.first_s[process]
+        return totals
+
+
+def pace_of(process: subprocess.Popen, mark: str, accounts: Accounts, limit_s: float) -> float:
+    """Steps per second from the times at which lines about steps arrive."""
+    deadline = time.monotonic() + limit_s
+    seen: list[tuple[int, float]] = []
+    lines: list[bytes] = []
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.append(line)
+        if time.monotonic() > deadline:
+            process.kill()
+            break
+        if (match := STEP_LINE.search(line)) and b"fault" not in line:
+            seen.append((int(match.group(1)), time.monotonic()))
+            accounts.look(mark)
+    process.wait()
+    if process.returncode != 0 or len(seen) < 2:
+        raise SystemExit(f"failed with code {process.returncode}:\n{b''.join(lines[-20:]).decode(errors='replace')}")
+    (first, began), (last, ended) = seen[0], seen[-1]
+    return (last - first) / (ended - began)
+
+
+def with_paceline(program: Program, pace: Path, limit_s: float) -> Measured:
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    accounts = Accounts()
+    process = subprocess.Popen([str(pace), "run", "--local", str(program.ranks), "--micro-batches",
+                                str(program.micro_batches), "--", *program.command(pace.parent)],
+                               env=os.environ | {launch.MARK: mark, "NO_COLOR": "1"}, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return Measured(pace_of(process, mark, accounts, limit_s), accounts.totals())
+
+
+def ring_of_sockets(count: int) -> list[tuple[socket.socket, socket.socket]]:
+    """For each member, its connection to the next one and the one from the member before it."""
+    to_next, from_previous = [], []
+    for _ in range(count):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            to_next.append(socket.create_connection(listener.getsockname()))
+            from_previous.append(listener.accept()[0])
+    for connection in to_next + from_previous:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return [(to_next[i], from_previous[i - 1]) for i in range(count)]
+
+
+def with_nothing(program: Program, pace: Path, library: Path, limit_s: float) -> Measured:
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    accounts = Accounts()
+    links = ring_of_sockets(program.ranks)
+    processes = []
+    for rank, (to_next, from_previous) in enumerate(links):
+        environment = os.environ | {
+            launch.MARK: mark, "LD_LIBRARY_PATH": str(library.parent), "PACELINE_NULL_RANK": str(rank),
+            "PACELINE_NULL_RANKS": str(program.ranks), "PACELINE_NULL_NEXT": str(to_next.fileno()),
+            "PACELINE_NULL_PREVIOUS": str(from_previous.fileno()),
+            "PACELINE_MICRO_BATCHES": str(program.micro_batches)}
+        processes.append(subprocess.Popen(program.command(pace.parent), env=environment, stdin=subprocess.DEVNULL,
+                                          pass_fds=(to_next.fileno(), from_previous.fileno()),
+                                          stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL))
+    for pair in links:
+        for connection in pair:
+            connection.close()
+    try:
+        return Measured(pace_of(processes[0], mark, accounts, limit_s), accounts.totals())
+    finally:
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=5)
+            process.kill()
+            process.wait()
+
+
+def interval_95(values: list[float]) -> tuple[float, float]:
+    mean = statistics.mean(values)
+    if len(values) < 2:
+        return mean, mean
+    factor = STUDENT_95[max(count for count in STUDENT_95 if count <= len(values))]
+    half = factor * statistics.stdev(values) / math.sqrt(len(values))
+    return mean - half, mean + half
+
+
+@dataclasses.dataclass
+class Pairs:
+    with_paceline: list[Measured] = dataclasses.field(default_factory=list)
+    with_nothing: list[Measured] = dataclasses.field(default_factory=list)
+
+    def add(self, program: Program, arguments: argparse.Namespace, is_paceline_first: bool) -> None:
+        for is_paceline in (is_paceline_first, not is_paceline_first):
+            if is_paceline:
+                self.with_paceline.append(with_paceline(program, arguments.pace, arguments.limit_s))
+            else:
+                self.with_nothing.append(with_nothing(program, arguments.pace, arguments.null, arguments.limit_s))
+
+    def ratios(self) -> list[float]:
+        return [ours.steps_per_s / null.steps_per_s for ours, null in zip(self.with_paceline, self.with_nothing)]
+
+    def added_us(self) -> list[float]:
+        return [1e6 / ours.steps_per_s - 1e6 / null.steps_per_s
+                for ours, null in zip(self.with_paceline, self.with_nothing)]
+
+    def cpu_parts(self) -> dict[str, float]:
+        """Processor time of the daemons as a part of that of the ranks."""
+        totals: dict[str, float] = {}
+        for run in self.with_paceline:
+            for role, seconds in run.cpu_s.items():
+                totals[role] = totals.get(role, 0) + seconds
+        ranks = totals.pop("ranks")
+        return {role: seconds / ranks for role, seconds in totals.items()}
+
+    def described(self) -> dict:
+        return {"with_paceline": [dataclasses.asdict(run) for run in self.with_paceline],
+                "with_nothing": [dataclasses.asdict(run) for run in self.with_nothing]}
+
+
+def parsed_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pace", type=Path, required=True, help="the program; trainers are beside it")
+    parser.add_argument("--null", type=Path, help="the null runtime (default: ../lib/null/libpaceline.so)")
+    parser.add_argument("--out", type=Path, help="JSON file, rewritten after each pair")
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--micro-batches", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=60, help="of gpt; about 30 s on two cores")
+    parser.add_argument("--empty-steps", type=int, default=3000, help="of the emulated trainer, for the vote")
+    parser.add_argument("--limit-s", type=float, default=300, help="of one run")
+    arguments = parser.parse_args()
+    arguments.pace = arguments.pace.resolve()
+    arguments.null = (arguments.null or arguments.pace.parent.parent / "lib/null/libpaceline.so").resolve()
+    if not arguments.null.exists():
+        raise SystemExit(f"no null runtime at {arguments.null}; build the target null_runtime")
+    return arguments
+
+
+def main() -> int:
+    arguments = parsed_arguments()
+    gpt = Program("gpt", arguments.ranks, arguments.micro_batches, (), arguments.steps, max(1, arguments.steps // 6))
+    # Nothing but the step itself: eight micro-batches of a few kilobytes that take no time.
+    empty = Program("emulated", 8, 8, ("--micro-batch-ms", "0", "--gradient-mb", "0.004", "--state-mb", "0.1",
+                                       "--buckets", "1"), arguments.empty_steps, max(1, arguments.empty_steps // 6))
+    host = machine.described()
+    full, steps = Pairs(), Pairs()
+    for number in range(arguments.pairs):
+        full.add(gpt, arguments, is_paceline_first=number % 2 == 0)
+        steps.add(empty, arguments, is_paceline_first=number % 2 == 0)
+        print(f"pair {number + 1}: gpt {full.with_paceline[-1].steps_per_s:.3f} against "
+              f"{full.with_nothing[-1].steps_per_s:.3f} steps/s ({full.ratios()[-1]:.4f}); an empty step takes "
+              f"{steps.added_us()[-1]:.0f} us more", flush=True)
+        if arguments.out:
+            figures.write_json(arguments.out, {
+                "machine": host, "load": "idle", "gpt": full.described(), "empty": steps.described(),
+                "ratio_95": interval_95(full.ratios()), "cpu_parts": full.cpu_parts(),
+                "added_us_95": interval_95(steps.added_us())})
+    low, high = interval_95(full.ratios())
+    print(f"pace against the null runtime: {statistics.mean(full.ratios()):.4f}, 95 % interval {low:.4f} to {high:.4f}")
+    print("processor time against that of the ranks: " +
+          ", ".join(f"{role} {part:.2%}" for role, part in sorted(full.cpu_parts().items())))
+    low, high = interval_95(steps.added_us())
+    print(f"a step of 8 ranks takes {statistics.mean(steps.added_us()):.0f} us more, 95 % interval {low:.0f} to {high:.0f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
