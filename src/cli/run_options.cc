@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/str.h"
+#include "cli/run_checkpoints.h"
 #include "cli/run_program.h"
 
 namespace paceline::cli {
@@ -44,9 +45,11 @@ void add_shape_flags(CLI::App& run, RunOptions& options) {
                  "V: micro-batches of each step, whoever computes them (default: one per rank)");
   run.add_option("--reduce", options.reduce, "exact (the same bits whatever happens) or fast")
       ->check(CLI::IsMember({"exact", "fast"}));
-  run.add_option("--seed", options.seed, "of the job (default 0)");
+  run.add_option("--seed", options.seed, "of the job (default: the program's own)");
   run.add_option("--name,--rdzv-id,--rdzv_id", options.job_name, "of the job, in the report");
-  run.add_flag("--unaware", options.is_unaware, "the program does not use libpaceline");
+  run.add_option("--runtime", options.runtime,
+                 "paceline or none: whether the program uses libpaceline (default auto: looks)")
+      ->check(CLI::IsMember({"auto", "paceline", "none"}));
 }
 
 void add_recovery_flags(CLI::App& run, RunOptions& options) {
@@ -209,7 +212,8 @@ Status complete_checkpoints(RunOptions& options) {
       number_in(options.checkpoint_every).value_or(0) == 0)
     return usage(str("--checkpoint-every ", options.checkpoint_every, " is no number of commits"),
                  "write a number of 1 or more, or auto");
-  return check_writable("--checkpoint-dir", options.checkpoint_directory);
+  TRY(check_writable("--checkpoint-dir", options.checkpoint_directory));
+  return choose_checkpoint(options);
 }
 
 std::optional<Duration> seconds_in(const std::string& text) {
@@ -246,7 +250,8 @@ Status complete(RunOptions& options) {
   TRY_ASSIGN(options.program, find_program({.command = options.command,
                                             .is_module = options.is_module,
                                             .is_no_python = options.is_no_python}));
-  options.is_unaware = options.is_unaware || is_surely_unaware(options.program[0]);
+  options.is_aware = options.runtime == "paceline" ||
+                     (options.runtime == "auto" && mentions_paceline(options.program));
   TRY(complete_checkpoints(options));
   TRY(check_writable("--log-dir", options.log_directory));
   return check_writable("--report", options.report_directory);
@@ -265,16 +270,17 @@ JobSpec job_spec_of(const RunOptions& options) {
   spec.spare_hosts = options.spare_hosts;
   spec.ranks_per_host = options.ranks_per_host;
   spec.micro_batches = options.micro_batches;
-  spec.seed = options.seed;
+  spec.seed = options.seed.value_or(0);
   spec.reduce = options.reduce == "fast" ? ReduceMode::Fast : ReduceMode::Exact;
   spec.recovery = options.recovery == "off"       ? RecoveryMode::Off
                   : options.recovery == "observe" ? RecoveryMode::Observe
                                                   : RecoveryMode::Act;
   spec.poison = options.poison == "skip" ? PoisonPolicy::Skip : PoisonPolicy::Stop;
-  spec.is_aware = !options.is_unaware;
+  spec.is_aware = options.is_aware;
   spec.max_restarts = options.max_restarts;
   spec.join_timeout = seconds_in(options.join_timeout).value_or(spec.join_timeout);
   spec.checkpoint_directory = options.checkpoint_directory;
+  spec.program.environment = checkpoint_environment(options);
   spec.checkpoint_every = number_in(options.checkpoint_every).value_or(0);
   return spec;
 }

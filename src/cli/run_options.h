@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ struct RunOptions {
   uint32_t min_ranks = 0;
   uint32_t micro_batches = 0;
   uint32_t max_restarts = 3;
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed;
   std::string reduce = "exact";
   std::string recovery = "act";
   std::string poison = "stop";
@@ -43,16 +44,20 @@ struct RunOptions {
   std::string job_name;
   bool is_module = false;  // -m: the program is a Python module
   bool is_no_python = false;
-  bool is_unaware = false;  // the program does not link libpaceline
+  std::string runtime = "auto";  // paceline or none: whether the program uses libpaceline
   std::vector<std::string> command;
 
   // Made by complete().
   uint32_t hosts_min = 1;
   uint32_t hosts = 1;  // that work; spares come on top
   uint32_t ranks_per_host = 1;
+  bool is_aware = true;  // the program uses libpaceline
   std::vector<fault::FaultSpec> faults;
   std::vector<std::string> program;  // [0] is an absolute path to an executable
   std::vector<std::string> ignored;  // flags that were given and mean nothing here
+  std::string resume_from;           // the checkpoint that all ranks continue from; empty: none
+  uint64_t checkpoint_generation = 1;  // of this run in its checkpoint directory
+  std::vector<std::string> notes;      // lines for the user, before the run begins
 
   uint32_t ranks() const { return hosts * ranks_per_host; }
   uint32_t host_count() const { return hosts + spare_hosts; }

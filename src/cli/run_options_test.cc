@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 namespace paceline::cli {
@@ -85,7 +87,7 @@ TEST(RunOptions, JobSpec_SaysTheSame) {
       parsed({"--local",         "4",       "--spares", "1",    "--min-ranks",    "3",
               "--micro-batches", "16",      "--seed",   "7",    "--reduce",       "fast",
               "--recovery",      "observe", "--poison", "skip", "--join-timeout", "5s",
-              "--unaware",       "--",      "true"});
+              "--runtime",       "none",    "--",       "true"});
   ASSERT_TRUE(run.status.has_value()) << run.status.error().message;
   const JobSpec spec = job_spec_of(*run.options);
   EXPECT_EQ(spec.name, "true");
@@ -99,6 +101,26 @@ TEST(RunOptions, JobSpec_SaysTheSame) {
   EXPECT_EQ(spec.poison, PoisonPolicy::Skip);
   EXPECT_EQ(spec.join_timeout, Duration::seconds(5));
   EXPECT_FALSE(spec.is_aware);
+}
+
+TEST(RunOptions, Runtime_IsFoundByLooking) {
+  const std::filesystem::path folder(::testing::TempDir());
+  const std::string script = (folder / "uses_it.py").string();
+  const std::string other = (folder / "does_not.py").string();
+  std::ofstream(script) << "import paceline\n";
+  std::ofstream(other) << "import torch\n";
+  const auto is_aware = [](const Words& words) {
+    const Parsed run = parsed(words);
+    EXPECT_TRUE(run.status.has_value()) << run.status.error().message;
+    return run.options->is_aware;
+  };
+  EXPECT_TRUE(is_aware({"--", script}));
+  EXPECT_FALSE(is_aware({"--", other}));
+  EXPECT_TRUE(is_aware({"--", "nice", "python3", script}));
+  EXPECT_TRUE(is_aware({"--", "sh", "-c", "cd /; exec python3 '" + script + "'"}));
+  EXPECT_FALSE(is_aware({"--", "sh", "-c", "exit 7"}));
+  EXPECT_TRUE(is_aware({"--runtime", "paceline", "--", other}));
+  EXPECT_FALSE(is_aware({"--runtime", "none", "--", script}));
 }
 
 struct BadLine {

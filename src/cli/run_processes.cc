@@ -13,6 +13,7 @@
 
 #include "base/str.h"
 #include "cli/descendants.h"
+#include "cli/run_environment.h"
 #include "live/os/clock.h"
 #include "live/rpc/endpoint.h"
 
@@ -53,7 +54,7 @@ Status RunProcesses::start() {
     std::vector<std::string> arguments{pace,           "agent",
                                        "--controller", options_.controller_address,
                                        "--host-name",  name,
-                                       "--address",    str("127.0.1.", host + 1),
+                                       "--address",    local_address(host),
                                        "--parent-fd",  str(life_read_.get())};
     if (!options_.log_directory.empty())
       arguments.insert(arguments.end(), {"--log-dir", options_.log_directory});

@@ -5,14 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string_view>
 
 #include "base/str.h"
+#include "live/wire/rank_ring.h"
 
 namespace paceline::cli {
 namespace {
@@ -57,13 +56,26 @@ Result<std::vector<std::string>> with_python(std::vector<std::string> arguments)
   return arguments;
 }
 
-// Interpreters and wrappers: what they start may use the library.
-bool starts_others(const std::string& name) {
-  constexpr std::array<std::string_view, 16> kStarters{
-      "bash", "sh",   "dash", "zsh",     "env",    "nice",   "numactl", "taskset",
-      "time", "perl", "ruby", "timeout", "strace", "setsid", "stdbuf",  "valgrind"};
-  return name.starts_with("python") ||
-         std::find(kStarters.begin(), kStarters.end(), name) != kStarters.end();
+std::string first_bytes_of(const std::string& path) {
+  constexpr size_t kMaxBytes = size_t{64} << 20;
+  struct stat info {};
+  // Nothing else: reading a pipe or a device would take from it, or never end.
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
+  std::string bytes(std::min(static_cast<size_t>(info.st_size), kMaxBytes), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<size_t>(std::max(file.gcount(), std::streamsize{0})));
+  return bytes;
+}
+
+bool file_mentions_paceline(const std::string& path) {
+  const std::string bytes = first_bytes_of(path);
+  // In a binary the word alone may come from a path in its debug information.
+  if (bytes.starts_with("\177ELF"))
+    return bytes.find("libpaceline") != std::string::npos ||
+           bytes.find("paceline_init") != std::string::npos ||
+           bytes.find(wire::kRingEnvironment) != std::string::npos;
+  return bytes.find("paceline") != std::string::npos;
 }
 
 }  // namespace
@@ -86,13 +98,20 @@ Result<std::vector<std::string>> find_program(const ProgramRequest& request) {
   return arguments;
 }
 
-bool is_surely_unaware(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!bytes.starts_with("\177ELF")) return false;
-  if (starts_others(std::filesystem::path(path).filename().string())) return false;
-  return bytes.find("paceline_init") == std::string::npos &&
-         bytes.find("libpaceline") == std::string::npos;
+bool mentions_paceline(const std::vector<std::string>& arguments) {
+  constexpr std::string_view kBetweenWords = " \t\n;&|()'\"";
+  for (const std::string& argument : arguments) {
+    if (file_mentions_paceline(argument)) return true;
+    std::string_view rest = argument;
+    while (!rest.empty()) {
+      const size_t end = std::min(rest.find_first_of(kBetweenWords), rest.size());
+      if (end > 0 && end < argument.size() &&
+          file_mentions_paceline(std::string(rest.substr(0, end))))
+        return true;
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  return false;
 }
 
 }  // namespace paceline::cli

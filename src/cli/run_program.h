@@ -18,8 +18,9 @@ struct ProgramRequest {
 // run by Python, as torchrun does (PYTHON_EXEC, else python3). Errors say what is not there.
 Result<std::vector<std::string>> find_program(const ProgramRequest& request);
 
-// True if the file is a binary that was linked without libpaceline and does not name it either. A
-// script, or anything that cannot be read, may use it: false.
-bool is_surely_unaware(const std::string& path);
+// True if the program, or a file that one of its arguments names, speaks of libpaceline: a binary
+// that links it, a script with the word in it. Words inside an argument count too, as in sh -c.
+// What a script imports is not followed. Looks at the first 64 MiB of each file.
+bool mentions_paceline(const std::vector<std::string>& arguments);
 
 }  // namespace paceline::cli

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "cli/exit_code.h"
 #include "cli/report/report.h"
+#include "cli/run_environment.h"
 #include "live/os/clock.h"
 #include "live/rpc/endpoint.h"
 
@@ -82,6 +83,7 @@ void RunSession::post(const os::Loop::Function& function) {
 int RunSession::run() {
   for (const std::string& flag : options_.ignored)
     view_.note(os::now(), Tone::Faint, str("pace: ", flag, " is not needed here and was ignored"));
+  for (const std::string& text : options_.notes) view_.note(os::now(), Tone::Plain, text);
   const Status started = start();
   if (started)
     loop_.run();
@@ -117,6 +119,8 @@ Status RunSession::start() {
   directory_.emplace(std::move(directory));
   const rpc::RpcAddress address{.address = rpc::random_local_address(), .token = random_token()};
   JobSpec spec = job_spec_of(options_);
+  TRY_ASSIGN(auto environment, environment_of_ranks(options_));
+  for (auto& variable : environment) spec.program.environment.push_back(std::move(variable));
   if (!options_.faults.empty()) TRY(start_injector(spec));
   processes_ = std::make_unique<RunProcesses>(
       loop_,
