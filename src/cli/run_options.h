@@ -53,9 +53,9 @@ struct RunOptions {
   uint32_t ranks_per_host = 1;
   bool is_aware = true;  // the program uses libpaceline
   std::vector<fault::FaultSpec> faults;
-  std::vector<std::string> program;  // [0] is an absolute path to an executable
-  std::vector<std::string> ignored;  // flags that were given and mean nothing here
-  std::string resume_from;           // the checkpoint that all ranks continue from; empty: none
+  std::vector<std::string> program;    // [0] is an absolute path to an executable
+  std::vector<std::string> ignored;    // flags that were given and mean nothing here
+  std::string resume_from;             // the checkpoint that all ranks continue from; empty: none
   uint64_t checkpoint_generation = 1;  // of this run in its checkpoint directory
   std::vector<std::string> notes;      // lines for the user, before the run begins
 

@@ -41,6 +41,9 @@ void RunRecord::take(Instant now, const JobEvent& event) {
 
 void RunRecord::take_turn(const TurnCommitted& turn) {
   const auto known = turns_.find(turn.turn.value());
+  // A turn that is committed again in a later epoch: the job was rolled back to a checkpoint.
+  if (known != turns_.end() && !turn.is_flagged && known->second.epoch < turn.epoch)
+    ++steps_repeated_;
   if (known == turns_.end() && !turn.is_flagged && !turns_.empty()) {
     // Turns only rise; a step that comes again under a later turn has been rolled back and redone.
     const auto& [last_turn, last] = *turns_.rbegin();
