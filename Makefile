@@ -10,13 +10,14 @@ JOBS ?= 2
 BUILD := build/$(PRESET)
 CTEST := ctest --output-on-failure --timeout 300 -j$(JOBS)
 LONG := -LE '^(sim|fuzz|bench)$$'
-TARGET_LINE := ^[a-z]+:.*\#\#
+TARGET_LINE := ^[a-z-]+:.*\#\#
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check fmt sim fuzz bench asan tsan clean
+.PHONY: help deps build demo test check fmt sim fuzz bench bench-recovery bench-clean bench-cost schedules
+.PHONY: asan tsan clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/$(TARGET_LINE)/ {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/$(TARGET_LINE)/ {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 deps:  ## install the Debian packages that are missing
 	@scripts/install-deps
@@ -48,6 +49,25 @@ fuzz:  ## fuzz the codecs and parsers with libFuzzer (minutes)
 
 bench: build  ## benchmarks, peers side by side
 	@ctest --output-on-failure --test-dir $(BUILD) -L '^bench$$' --no-tests=error -j1
+
+# Hours on an idle machine; FLAGS=--quick looks whether the harness works. bench/README.md tells more.
+bench-recovery: build  ## detection and recovery under hundreds of faults, idle and beside 8 busy loops (hours)
+	@mkdir -p out
+	@bench/recovery/bench_recovery.py --pace $(BUILD)/bin/pace --out out/recovery-idle.json $(FLAGS)
+	@bench/recovery/bench_recovery.py --pace $(BUILD)/bin/pace --out out/recovery-busy.json --busy 8 $(FLAGS)
+
+bench-clean: build  ## a long unusual run without faults must raise no alarm (half an hour)
+	@mkdir -p out
+	@bench/recovery/bench_clean.py --pace $(BUILD)/bin/pace --out out/clean.json $(FLAGS)
+
+bench-cost: build  ## what agents, controller, votes and records cost a training (half an hour)
+	@mkdir -p out
+	@bench/recovery/bench_cost.py --pace $(BUILD)/bin/pace --out out/cost.json $(FLAGS)
+
+N ?= 200
+SEED ?= 1
+schedules: build  ## N random schedules of faults, each compared bit for bit with an undisturbed run
+	@bench/recovery/random_schedules.py --pace $(BUILD)/bin/pace --count $(N) --seed $(SEED) $(FLAGS)
 
 asan:  ## default tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@cmake --preset asan

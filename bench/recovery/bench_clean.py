@@ -2,9 +2,8 @@
 """No false alarm: a long run in which nothing is broken, and much is unusual.
 
 One step in a hundred computes 20 times as long (in one half of the steps on all ranks, in the other on one rank alone),
-the trainer needs 5 s before its first step where it can be told to, spinning loops take the processors for a third of
-the time, and the controller and one agent are each stopped for 3 s twice. Nothing may be restarted, swapped, shrunk or
-isolated; work may be divided anew at most once in 500 steps.
+spinning loops take the processors for a third of the time, and the controller and one agent are each stopped for 3 s
+twice. Nothing may be restarted, swapped, shrunk or isolated; work may be divided anew at most once in 500 steps.
 
   bench/recovery/bench_clean.py --pace build/release/bin/pace --steps 20000 --out clean.json
 """

@@ -86,7 +86,8 @@ def run(command_in, limit_s: float, while_running=lambda process, mark: None) ->
                     process.kill()
                     process.wait()
         wall_s = time.monotonic() - began
-        left_behind = left_of(mark, folder, shared_before)
+        # What is killed may leave its folder, which the next run removes.
+        left_behind = left_of(mark, folder, shared_before) if code is not None else []
         for number in processes_with(mark):  # they would disturb the next run
             os.kill(number, signal.SIGKILL)
         report = folder / "report" / "report.json"
