@@ -53,8 +53,10 @@ bench: build  ## benchmarks, peers side by side
 # Hours on an idle machine; FLAGS=--quick looks whether the harness works. bench/README.md tells more.
 bench-recovery: build  ## detection and recovery under hundreds of faults, idle and beside 8 busy loops (hours)
 	@mkdir -p out
-	@bench/recovery/bench_recovery.py --pace $(BUILD)/bin/pace --out out/recovery-idle.json $(FLAGS)
-	@bench/recovery/bench_recovery.py --pace $(BUILD)/bin/pace --out out/recovery-busy.json --busy 8 $(FLAGS)
+	@status=0; \
+	  bench/recovery/bench_recovery.py --pace $(BUILD)/bin/pace --out out/recovery-idle.json $(FLAGS) || status=1; \
+	  bench/recovery/bench_recovery.py --pace $(BUILD)/bin/pace --out out/recovery-busy.json --busy 8 $(FLAGS) || status=1; \
+	  exit $$status
 
 bench-clean: build  ## a long unusual run without faults must raise no alarm (half an hour)
 	@mkdir -p out
