@@ -28,8 +28,7 @@ constexpr Duration kLongestSleep = Duration::seconds(1);
 
 void ControllerCore::State::restore(const JournalRecord& record) {
   if (const auto* submitted = std::get_if<JobSubmitted>(&record)) {
-    prepare_job(submitted->spec);
-    phase = JobPhase::Gathering;
+    restore_job(submitted->spec);
   } else if (const auto* named = std::get_if<HostNamed>(&record)) {
     Host& host = roster_.hosts[named->host];
     host.id = named->host;
@@ -88,6 +87,8 @@ void ControllerCore::State::drive() {
   announce_pending();
   carry_out_membership();
   finish_if_all_done();
+  start_next_attempt();
+  finish_unaware();
   shut_down_if_clean();
   advance_ledger();
 }
@@ -103,6 +104,7 @@ void ControllerCore::State::on(const Restarted&) {
 
 void ControllerCore::State::on(const Tick&) {
   judge_silence();
+  judge_unaware_hosts();
   judge_lost_connections();
   judge_unanswered();
 }

@@ -55,14 +55,22 @@ struct RecoveryModeSet {
   RecoveryMode mode = RecoveryMode::Act;
   std::string scope;  // a detector's name; empty: all
 };
+// The answer to Effects::find_checkpoint.
+struct CheckpointFound {
+  std::string path;  // empty: there is none
+  Step step;
+  Turn committed;
+};
 struct Restarted {};
 struct Tick {};
 
 using Event = std::variant<Submit, HostConnected, HostSaid, HostDisconnected, StopRequested,
-                           RecoveryModeSet, Restarted, Tick>;
+                           RecoveryModeSet, CheckpointFound, Restarted, Tick>;
 
 // --- Journal ---
 
+// Once more after a roll-back, with the checkpoint that the ranks continue from in the program's
+// environment: what came before is over.
 struct JobSubmitted {
   JobSpec spec;
   bool operator==(const JobSubmitted&) const = default;
@@ -113,7 +121,8 @@ struct SendHost {
 struct Effects {
   std::vector<JournalRecord> journal;
   std::vector<SendHost> sends;
-  std::vector<JobEvent> watch;  // for watchers; may be dropped
+  std::vector<JobEvent> watch;                 // for watchers; may be dropped
+  std::optional<std::string> find_checkpoint;  // the newest in this directory is wanted
 };
 
 class ControllerCore {

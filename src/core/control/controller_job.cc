@@ -78,6 +78,7 @@ void ControllerCore::State::place(const std::vector<HostId>& chosen) {
       slot.id = id;
       slot.host = chosen[i];
       const bool is_idle_spare = i >= working && !(spec_.is_aware && spec_.has_hot_spares);
+      if (is_idle_spare && !spec_.is_aware) continue;
       if (!is_idle_spare) assign_process(slot, false);
     }
   }
@@ -94,10 +95,11 @@ void ControllerCore::State::start_if_all_up() {
   std::vector<Member> members;
   for (const auto& [id, slot] : roster_.slots) {
     if (slot.incarnation == Incarnation(0)) continue;
-    if (slot.state != SlotState::Up) return;
-    members.push_back(roster_.member_of(slot));
+    if (slot.state != SlotState::Up && is_awaited(slot)) return;
+    if (slot.state == SlotState::Up) members.push_back(roster_.member_of(slot));
   }
   if (members.empty()) return;
+  gather_until_.reset();
   phase = JobPhase::Running;
   set_divider();
   membership_->start(members);

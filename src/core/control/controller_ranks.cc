@@ -1,5 +1,6 @@
 // Processes: how they start, end, are started again, heal and join.
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "core/control/controller_state.h"
@@ -26,7 +27,9 @@ bool ended_by_itself(const RankEnded& event) {
   return event.how == RankEnded::How::Exited || is_own_signal(event.code);
 }
 
-std::string how_it_ended(const RankEnded& event) {
+}  // namespace
+
+std::string ControllerCore::State::how_it_ended(const RankEnded& event) {
   std::string text = event.how == RankEnded::How::Exited   ? str("exited with code ", event.code)
                      : event.how == RankEnded::How::Killed ? str("killed by signal ", event.code)
                                                            : str("its process is ending");
@@ -34,8 +37,6 @@ std::string how_it_ended(const RankEnded& event) {
     text += str(", computing micro-batch ", event.micro_batch, " of step ", event.step);
   return text;
 }
-
-}  // namespace
 
 void ControllerCore::State::on(const HostSaid& event) {
   const auto found = roster_.hosts.find(event.host);
@@ -152,7 +153,8 @@ void ControllerCore::State::on(HostId, const RankDone& event) {
   if (was_member || phase == JobPhase::Ending) slot->state = SlotState::Done;
 }
 
-// All members compare the digest of one step; the minority is repaired.
+// All members compare the digest of one step; the minority is repaired. Without a majority nobody
+// can tell who is right.
 void ControllerCore::State::on(HostId, const RankDigest& event) {
   if (!membership_ || !membership_->base().has(event.rank)) return;
   std::map<RankId, uint64_t>& of_step = digests_[event.step];
@@ -163,6 +165,10 @@ void ControllerCore::State::on(HostId, const RankDigest& event) {
   for (const auto& [rank, digest] : of_step) ++votes[digest];
   const auto winner = std::max_element(
       votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (2 * static_cast<size_t>(winner->second) <= of_step.size()) {
+    report_split_state(event.step, of_step.size());
+    return;
+  }
   for (const auto& [rank, digest] : of_step) {
     Slot* slot = roster_.find(rank);
     if (digest == winner->first || slot == nullptr || !slot->is_alive()) continue;
@@ -177,6 +183,17 @@ void ControllerCore::State::on(HostId, const RankDigest& event) {
   digests_.erase(digests_.begin(), digests_.upper_bound(event.step));
 }
 
+void ControllerCore::State::report_split_state(Step step, size_t ranks) {
+  digests_.erase(digests_.begin(), digests_.upper_bound(step));
+  if (std::exchange(is_split_told_, true)) return;
+  Incident& incident = open_incident(IncidentKind::Corruption, std::nullopt);
+  incident.evidence = str("the state digests of ", ranks, " ranks at step ", step,
+                          " differ and no majority has one");
+  incident.action = ActionKind::Wait;
+  incident.reason = "nobody can tell whose state is right: a checkpoint from before can";
+  publish(incident);
+}
+
 // --- End ---
 
 void ControllerCore::State::on(HostId id, const RankEnded& event) {
@@ -184,7 +201,9 @@ void ControllerCore::State::on(HostId id, const RankEnded& event) {
   const bool is_gone = event.how != RankEnded::How::Dying;
   if (is_gone) host.present.erase(event.rank);
   Slot* slot = roster_.find(event.rank);
-  if (slot != nullptr) {
+  if (slot != nullptr && !spec_.is_aware) {
+    unaware_rank_ended(*slot, event);
+  } else if (slot != nullptr) {
     if (!is_gone && slot->is_alive() && phase == JobPhase::Running &&
         slot->state != SlotState::Done)
       rank_is_dying(*slot);

@@ -20,12 +20,6 @@ void ControllerCore::State::carry_out(const SendControl& effect) {
   send(found->second.host, ToRank{effect.to, effect.message});
 }
 
-void ControllerCore::State::carry_out(const RollBack& effect) {
-  end_job(Verdict::Failed, 75,
-          str("every rank of epoch ", effect.epoch,
-              " has ended: no copy of the state is left in memory"));
-}
-
 void ControllerCore::State::carry_out(const Decided& effect) {
   lost_connections_.clear();
   silent_to_.clear();
@@ -44,6 +38,7 @@ void ControllerCore::State::carry_out(const Decided& effect) {
     explain_repair(*open, effect);
     publish(*open);
   }
+  roll_back_reason_.reset();
 }
 
 void ControllerCore::State::carry_out(const Settled& effect) {
@@ -69,6 +64,11 @@ Incident& ControllerCore::State::open_incident(IncidentKind kind, std::optional<
 void ControllerCore::State::publish(const Incident& incident) { watch(IncidentChanged{incident}); }
 
 void ControllerCore::State::explain_repair(Incident& incident, const Decided& decision) {
+  if (roll_back_reason_) {
+    incident.action = ActionKind::RollBack;
+    incident.reason = *roll_back_reason_;
+    return;
+  }
   const std::vector<MemberIndex> workers = divider_.workers_of(decision.epoch.members);
   const bool has_spare = workers.size() >= world_size_;
   incident.micro_batches_redone = decision.micro_batches_redone;

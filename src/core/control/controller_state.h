@@ -4,6 +4,8 @@
 //   controller_job.cc      gather hosts, place slots, start, stop, end
 //   controller_hosts.cc    streams, silence, hosts that are lost and come back
 //   controller_ranks.cc    processes: start, end, restart, heal, join
+//   controller_restart.cc  programs that do not link the library
+//   controller_checkpoint.cc  roll back to a checkpoint
 //   controller_repair.cc   epochs and incidents: what a decision of Membership means
 //   controller_watch.cc    samples in; progress, turns and goodput out
 //   controller_judgement.cc  hangs, stragglers, and the division of work by pace
@@ -66,6 +68,7 @@ class ControllerCore::State {
   void on(const HostDisconnected& event);
   void on(const StopRequested& event);
   void on(const RecoveryModeSet& event);
+  void on(const CheckpointFound& found);
   void on(const Restarted& event);
   void on(const Tick& event);
 
@@ -108,6 +111,7 @@ class ControllerCore::State {
   void on(HostId host, const PeerTrouble& event);
   void on(HostId host, const TagTrouble& event);
   void on(HostId host, const RankDigest& event);
+  void report_split_state(Step step, size_t ranks);
   void on(HostId host, const OutputLine& event);
   void on(HostId host, const Window& event);
   void on(HostId host, const AgentHello& event);
@@ -123,11 +127,24 @@ class ControllerCore::State {
   void announce_pending();
   std::vector<Donor> donors_for(const Slot& slot) const;
 
+  // --- controller_restart.cc ---
+  void unaware_rank_ended(Slot& slot, const RankEnded& event);
+  void end_attempt(Incident& incident, std::string reason, int32_t exit_code);
+  void judge_unaware_hosts();
+  void start_next_attempt();
+  std::optional<HostId> idle_host();
+  void finish_unaware();
+
+  // --- controller_checkpoint.cc ---
+  void restore_job(const JobSpec& spec);
+  void carry_out(const RollBack& effect);
+  void start_from(const CheckpointFound& found);
+  bool is_awaited(const Slot& slot) const;
+
   // --- controller_repair.cc ---
   void carry_out_membership();
   void carry_out(const MembershipRecord& record);
   void carry_out(const SendControl& send);
-  void carry_out(const RollBack& effect);
   void carry_out(const Decided& effect);
   void carry_out(const Settled& effect);
   Incident& open_incident(IncidentKind kind, std::optional<Slot*> slot);
@@ -171,6 +188,7 @@ class ControllerCore::State {
   void watch(JobEvent event) { effects.watch.push_back(std::move(event)); }
   void notice(std::string text) { watch(Notice{std::move(text)}); }
   std::string host_name(HostId host) const;
+  static std::string how_it_ended(const RankEnded& event);
   // "rank 3 on host1"
   std::string describe(const Slot& slot) const;
   void drive();
@@ -187,8 +205,14 @@ class ControllerCore::State {
   uint32_t world_size_ = 0;  // working ranks at the start
 
   std::optional<Instant> gather_until_;
+  std::string roll_back_cause_;
+  std::optional<std::string> roll_back_reason_;  // until the first decision after it
+  std::optional<Step> rolled_back_to_;           // by the last roll-back
+  uint32_t roll_backs_ = 0;                      // without a newer checkpoint in between
   bool is_stop_wanted_ = false;
   bool is_rebalance_wanted_ = false;
+  uint32_t attempts_ = 0;               // restarts of a job that does not link the library
+  bool is_attempt_over_ = false;        // its processes are ending; the next attempt follows
   Turn done_committed_;                 // the highest that a rank in finalize has reported
   std::optional<Instant> all_done_at_;  // when the last member was
   std::optional<Instant> shut_down_by_;
@@ -208,6 +232,7 @@ class ControllerCore::State {
   };
   std::vector<LostConnection> lost_connections_;  // not yet explained by a death
   std::map<Step, std::map<RankId, uint64_t>> digests_;
+  bool is_split_told_ = false;
   std::optional<Instant> asked_at_;  // when the running Prepare was first seen to run
   EpochNumber asked_epoch_;
 };

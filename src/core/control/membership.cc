@@ -16,10 +16,19 @@ Membership::Membership(uint32_t micro_batches, const WorkDivider& divider)
 
 // The first epoch is a planned one that its members enter by a Prepare: they are in none before.
 void Membership::start(const std::vector<Member>& members) {
-  CHECK(phase_ == Phase::New && !members.empty());
+  CHECK((phase_ == Phase::New || phase_ == Phase::Stopped) && !members.empty());
   base_.members = members;  // number 0: who may be asked; nobody can commit under it
   effects_.push_back(MembershipRecord(EpochDecided{base_}));
   start_prepare();
+}
+
+void Membership::stop() {
+  phase_ = Phase::Stopped;
+  base_ = {};
+  planned_.reset();
+  entered_planned_.clear();
+  lost_.clear();
+  clear_prepare();
 }
 
 void Membership::restore(const MembershipRecord& record) {
@@ -44,7 +53,7 @@ void Membership::restore(const MembershipRecord& record) {
 void Membership::resume() {  // rule 23
   lost_.clear();
   entered_planned_.clear();
-  if (phase_ == Phase::New) return;
+  if (phase_ == Phase::New || phase_ == Phase::Stopped) return;
   // Number 0: the journal ends between the first members and the first Prepare. Nobody can be in
   // that epoch, so there is no decision to repeat.
   if (phase_ == Phase::Preparing || base_.number == EpochNumber(0)) {

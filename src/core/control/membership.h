@@ -76,8 +76,11 @@ class Membership {
   Membership(uint32_t micro_batches, const WorkDivider& divider);
 
   // --- Start and restart ---
-  // The first epoch. REQUIRES: phase New, members not empty.
+  // The first epoch, or the first after a roll-back: numbers go on. REQUIRES: phase New or Stopped,
+  // members not empty.
   void start(const std::vector<Member>& members);
+  // The job is rolled back: no epoch is in force. start() follows.
+  void stop();
   // Takes a journal record of an earlier life. REQUIRES: before any other call.
   void restore(const MembershipRecord& record);
   // After the last restore: repeats or prepares anew (rule 23). Believes nobody lost.
