@@ -139,18 +139,20 @@ std::optional<HangDetector::Suspicion> HangDetector::suspect_stuck(const Watched
   if (is_in_program(view.phase)) {
     suspicion.hang_class = HangClass::NeverEntered;
     suspicion.stay = in_phase;
-    suspicion.what =
-        str("it has not come to the collective: ", how_it_stays(cpu_time, in_phase),
-            view.phase == RankPhase::Compute ? str(" in micro-batch ", view.micro_batch)
-                                             : " in the program's own code");
+    if (in_phase >= suspicion.limit)  // texts are made for suspects alone: this runs all the time
+      suspicion.what =
+          str("it has not come to the collective: ", how_it_stays(cpu_time, in_phase),
+              view.phase == RankPhase::Compute ? str(" in micro-batch ", view.micro_batch)
+                                               : " in the program's own code");
   } else if (is_waiting(view.phase)) {
     suspicion.hang_class = HangClass::Stuck;
     const std::optional<RankSample>& last = watched.last_sample;
     const bool has_commit = last && last->turn.next() == view.committed && !last->is_flagged;
     if (view.committed < newest) {
       suspicion.stay = in_phase;
-      suspicion.what =
-          str("in finish_step and has committed ", view.committed, " of ", newest, " turns");
+      if (in_phase >= suspicion.limit)
+        suspicion.what =
+            str("in finish_step and has committed ", view.committed, " of ", newest, " turns");
     } else if (has_commit && view.phase_since < last->committed) {
       suspicion.stay = watched.at - last->committed - watched.phase_credit;
       suspicion.what = "in finish_step, which does not return though its turn is committed";
