@@ -129,7 +129,7 @@ void Trainer::update(const paceline_step& step) {
 }
 
 void Trainer::print_progress(uint64_t steps_done) const {
-  if (job_.rank() != 0) return;
+  if (!job_.is_lead()) return;
   std::printf("emulated: step %llu of %llu, %u ranks\n",
               static_cast<unsigned long long>(steps_done),
               static_cast<unsigned long long>(options_.steps), job_.world_size());

@@ -131,7 +131,7 @@ class Trainer final {
   }
 
   // Whether this rank speaks for all. Any rank could: they hold the same parameters.
-  bool is_lead() const { return job_.rank() == 0; }
+  bool is_lead() const { return job_.is_lead(); }
 
   // Over this rank's own micro-batches of the step in hand.
   double mean_loss() const { return loss_count_ == 0 ? 0.0 : loss_sum_ / loss_count_; }

@@ -64,7 +64,7 @@ typedef enum { PACELINE_F32 = 0, PACELINE_BF16 = 1, PACELINE_F16 = 2 } paceline_
 typedef enum { PACELINE_REPLICATED = 0 } paceline_state_kind;
 
 typedef struct {
-  uint64_t seed;          /* of the job: the same on all ranks; micro-batch seeds derive from it */
+  uint64_t seed;          /* of the job, if the launcher did not say (PACELINE_SEED); the same on all ranks */
   uint32_t micro_batches; /* V if the launcher did not say (--micro-batches); 0 means 1 */
 } paceline_options;
 
@@ -129,6 +129,11 @@ PACELINE_API uint64_t paceline_state_digest(paceline_job* job);
 /* This rank's slot (0-based, fixed for its life) and the number of live members. */
 PACELINE_API uint32_t paceline_rank(paceline_job* job);
 PACELINE_API uint32_t paceline_world_size(paceline_job* job);
+
+/* 1 on one working member, 0 on the others: the lowest slot that has micro-batches in the running epoch. For what one
+ * rank should say for all. Every rank answers alike between finish_step returning OK and the next begin_step, unless a
+ * loss comes in between. */
+PACELINE_API int paceline_is_lead(paceline_job* job);
 
 /* Ends every blocked call of this job with EABORT within 100 ms. From any thread. */
 PACELINE_API void paceline_abort(paceline_job* job);

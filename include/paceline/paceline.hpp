@@ -97,6 +97,7 @@ class Job {
   uint64_t state_digest() const { return paceline_state_digest(job_); }
   uint32_t rank() const { return paceline_rank(job_); }
   uint32_t world_size() const { return paceline_world_size(job_); }
+  bool is_lead() const { return paceline_is_lead(job_) != 0; }
   paceline_job* handle() const { return job_; }
 
  private:

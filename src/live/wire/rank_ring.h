@@ -31,6 +31,7 @@ inline constexpr const char* kRankEnvironment = "PACELINE_RANK";        // "slot
 inline constexpr const char* kTokenEnvironment = "PACELINE_JOB_TOKEN";  // hexadecimal
 inline constexpr const char* kJoinerEnvironment = "PACELINE_JOINER";    // "1": heal first
 inline constexpr const char* kMicroBatchesEnvironment = "PACELINE_MICRO_BATCHES";
+inline constexpr const char* kSeedEnvironment = "PACELINE_SEED";        // of the job; decimal
 inline constexpr const char* kReduceEnvironment = "PACELINE_REDUCE";    // "exact" or "fast"
 inline constexpr const char* kAddressEnvironment = "PACELINE_ADDRESS";  // dotted IPv4 to listen on
 

@@ -58,7 +58,7 @@ paceline_status paceline_init(const paceline_options* options, paceline_job** jo
     Result<SessionOptions> settings =
         paceline::worker::options_from(paceline::worker::process_environment);
     if (!settings) return init_failed(settings.error());
-    if (options != nullptr) settings->seed = options->seed;
+    if (options != nullptr && !settings->is_seed_set) settings->seed = options->seed;
     if (settings->micro_batches == 0)
       settings->micro_batches = std::max(options != nullptr ? options->micro_batches : 0u, 1u);
     if (settings->micro_batches > paceline::kMaxMicroBatches)
@@ -141,6 +141,8 @@ uint32_t paceline_rank(paceline_job* job) { return is_usable(job) ? job->job->ra
 uint32_t paceline_world_size(paceline_job* job) {
   return is_usable(job) ? job->job->world_size() : 0;
 }
+
+int paceline_is_lead(paceline_job* job) { return is_usable(job) && job->job->is_lead() ? 1 : 0; }
 
 void paceline_abort(paceline_job* job) {
   if (is_usable(job)) job->job->abort();

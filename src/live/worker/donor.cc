@@ -6,30 +6,39 @@
 
 #include "live/wire/rank_record.h"
 
-#define XXH_INLINE_ALL  // no symbols that could meet those of the program's own copy
-#include <xxhash.h>
-
 namespace paceline::worker {
-
-uint64_t checksum(std::span<const std::byte> bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
 
 FrameVerdict StateDonor::take(RankId id, const FrameHeader& header,
                               std::span<const std::byte> payload, Stand stand, Instant now) {
-  if (header.kind == FrameKind::HealChunkAsk) {
-    const auto known = joiners_.find(id);
-    if (known == joiners_.end() || !known->second.snapshot ||
-        header.chunk >= known->second.snapshot->checksums.size())
-      return FrameVerdict::Taken;  // of a request that is no more
+  if (header.kind == FrameKind::HealAsk) return take_ask(id, header, payload, stand, now);
+  const auto known = joiners_.find(id);
+  if (known == joiners_.end() || !known->second.snapshot || known->second.is_lost ||
+      known->second.request != header.high.value())
+    return FrameVerdict::Taken;  // of a request that is no more
+  if (header.kind == FrameKind::HealGood) {
+    known->second.snapshot.reset();
+  } else if (header.chunk < known->second.snapshot->checksums.size()) {
     send_chunk(id, known->second, header.chunk);
-    return FrameVerdict::Taken;
   }
-  if (header.kind != FrameKind::HealAsk || payload.size() != 8) return FrameVerdict::Refuse;
+  return FrameVerdict::Taken;
+}
+
+FrameVerdict StateDonor::take_ask(RankId id, const FrameHeader& header,
+                                  std::span<const std::byte> payload, Stand stand, Instant now) {
+  if (payload.size() != 8) return FrameVerdict::Refuse;
   uint32_t address = 0, port = 0;
   std::memcpy(&address, payload.data(), 4);
   std::memcpy(&port, payload.data() + 4, 4);
+  const auto known = joiners_.find(id);
+  // The connection of an attempt that is over may be closed already on the other side.
+  if (known != joiners_.end() && (known->second.is_lost || known->second.attempt != header.hop))
+    transport_.end_heal(id);
   transport_.connect(id, {address, static_cast<uint16_t>(port)}, Channel::Heal, now);
+  Joiner& joiner = joiners_[id];
+  joiner = Joiner{};
+  joiner.attempt = header.hop;
+  joiner.request = header.high.value();
+  joiner.wanted = kWhereAreYou;
   const bool has_passed =
       header.turn < stand.committed || (header.turn == stand.committed && stand.is_in_step);
   if (header.turn == kWhereAreYou || has_passed) {
@@ -37,24 +46,23 @@ FrameVerdict StateDonor::take(RankId id, const FrameHeader& header,
                     {}, {});
     return FrameVerdict::Taken;
   }
-  joiners_[id] = Joiner{.request = header.high.value(),
-                        .wanted = header.turn,
-                        .is_first = header.low.value() == 1,
-                        .is_lost = false,
-                        .snapshot = nullptr};
+  joiner.wanted = header.turn;
+  joiner.is_first = header.low.value() == 1;
   return FrameVerdict::Taken;
 }
 
 bool StateDonor::wants_copy(Turn committed) const {
   return std::any_of(joiners_.begin(), joiners_.end(), [committed](const auto& each) {
     const Joiner& joiner = each.second;
-    return !joiner.snapshot && !joiner.is_lost && joiner.wanted <= committed;
+    return !joiner.copied_at && !joiner.is_lost && joiner.wanted <= committed;
   });
 }
 
 void StateDonor::give(std::shared_ptr<const Snapshot> snapshot) {
+  const Turn committed = snapshot->position.committed;
   for (auto& [id, joiner] : joiners_) {
-    if (joiner.snapshot || joiner.is_lost || joiner.wanted > snapshot->position.committed) continue;
+    if (joiner.copied_at || joiner.is_lost || joiner.wanted > committed) continue;
+    joiner.copied_at = committed;
     joiner.snapshot = snapshot;
     send_manifest(id, joiner);
     if (!joiner.is_first) continue;
@@ -62,14 +70,39 @@ void StateDonor::give(std::shared_ptr<const Snapshot> snapshot) {
   }
 }
 
+void StateDonor::refuse() {
+  for (auto& [id, joiner] : joiners_)
+    if (!joiner.copied_at) joiner.is_lost = true;
+}
+
+bool StateDonor::wants_digest(Turn committed) const {
+  return std::any_of(joiners_.begin(), joiners_.end(), [&](const auto& each) {
+    return follows(each.second) && !each.second.has_digest && *each.second.copied_at < committed;
+  });
+}
+
+void StateDonor::give_digest(Turn committed, uint64_t digest) {
+  for (auto& [id, joiner] : joiners_) {
+    if (!follows(joiner) || joiner.has_digest || *joiner.copied_at >= committed) continue;
+    joiner.has_digest = true;
+    transport_.send(id,
+                    {.kind = FrameKind::HealDigest,
+                     .turn = committed,
+                     .tag = digest,
+                     .high = EpochNumber(joiner.request)},
+                    {}, {});
+  }
+}
+
 void StateDonor::send_manifest(RankId id, const Joiner& joiner) {
   const Snapshot& snapshot = *joiner.snapshot;
-  const uint64_t size_bytes = snapshot.bytes.size();
+  const uint64_t size_bytes = snapshot.size_bytes;
   for (size_t first = 0; first < snapshot.checksums.size(); first += kChecksumsPerFrame) {
     const size_t count = std::min(kChecksumsPerFrame, snapshot.checksums.size() - first);
-    std::vector<std::byte> payload(8 + 8 * count);
+    std::vector<std::byte> payload(kManifestHeadBytes + 8 * count);
     std::memcpy(payload.data(), &size_bytes, 8);
-    std::memcpy(payload.data() + 8, &snapshot.checksums[first], 8 * count);
+    std::memcpy(payload.data() + 8, &snapshot.digest, 8);
+    std::memcpy(payload.data() + kManifestHeadBytes, &snapshot.checksums[first], 8 * count);
     transport_.send(id,
                     {.kind = FrameKind::HealManifest,
                      .chunk = static_cast<uint32_t>(first),
@@ -83,9 +116,9 @@ void StateDonor::send_manifest(RankId id, const Joiner& joiner) {
   }
 }
 
-// The bytes are borrowed from the snapshot, which outlives the connection (sweep).
+// The frame keeps the snapshot whose bytes it carries.
 void StateDonor::send_chunk(RankId id, const Joiner& joiner, uint32_t index) {
-  const std::span<const std::byte> bytes = heal_chunk(std::span(joiner.snapshot->bytes), index);
+  const std::span<const std::byte> bytes = heal_chunk(joiner.snapshot->bytes(), index);
   std::vector<std::byte> copy;  // only of a last chunk that must be filled up
   if (bytes.size() % 4 != 0) {
     copy.assign(bytes.begin(), bytes.end());
@@ -98,12 +131,17 @@ void StateDonor::send_chunk(RankId id, const Joiner& joiner, uint32_t index) {
        .low = EpochNumber(static_cast<uint32_t>(bytes.size())),
        .high = EpochNumber(joiner.request),
        .payload_bytes = static_cast<uint32_t>(copy.empty() ? bytes.size() : copy.size())},
-      copy, copy.empty() ? bytes : std::span<const std::byte>());
+      copy, copy.empty() ? bytes : std::span<const std::byte>(),
+      copy.empty() ? joiner.snapshot : nullptr);
 }
 
 void StateDonor::committing(Turn turn, bool is_flagged, std::vector<Bucket>& buckets) {
-  for (const auto& [id, joiner] : joiners_) {
+  for (auto& [id, joiner] : joiners_) {
     if (!follows(joiner)) continue;
+    if (transport_.waiting_heal_bytes(id) > max_waiting_bytes_) {
+      joiner.is_lost = true;  // it takes them too slowly; swept soon, and tries again
+      continue;
+    }
     const EpochNumber request(joiner.request);
     for (uint32_t b = 0; b < buckets.size(); ++b) {
       for (uint32_t c = 0; c < buckets[b].chunk_count(); ++c) {
@@ -144,6 +182,12 @@ void StateDonor::entered(const Epoch& epoch) {
                      .payload_bytes = static_cast<uint32_t>(bytes.size())},
                     bytes, {});
   }
+}
+
+size_t StateDonor::copies() const {
+  return static_cast<size_t>(std::count_if(joiners_.begin(), joiners_.end(), [](const auto& each) {
+    return each.second.snapshot != nullptr;
+  }));
 }
 
 void StateDonor::lost(RankId id) {

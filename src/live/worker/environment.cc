@@ -90,3 +90,7 @@ std::optional<std::string> process_environment(const char* name) {
 }
 
 }  // namespace paceline::worker
+  if (const auto text = lookup(wire::kSeedEnvironment)) {
+    TRY_ASSIGN(options.seed, parse_number<uint64_t>(wire::kSeedEnvironment, *text));
+    options.is_seed_set = true;
+  }

@@ -44,9 +44,11 @@ enum class FrameKind : uint8_t {
   HealChunkAsk,
   HealSum,
   HealCommit,
-  HealEpoch
+  HealEpoch,
+  HealDigest,
+  HealGood
 };
-inline constexpr FrameKind kLastFrameKind = FrameKind::HealEpoch;
+inline constexpr FrameKind kLastFrameKind = FrameKind::HealGood;
 constexpr bool is_heal(FrameKind kind) { return kind >= FrameKind::HealAsk; }
 
 // Connections for step operations end at a quiesce; a transfer goes on. Stated in Open, as hop.

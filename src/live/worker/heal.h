@@ -11,20 +11,28 @@
 //   HealTurn      donor: turn = turns committed. The answer to kWhereAreYou, or X has passed
 //   HealManifest  donor: turn, tag = step, hop = V of the copy; chunk = index of the first
 //                 checksum here, low = how many there are in all; payload = u64 size of the copy
-//                 | u64 checksums
+//                 | u64 digest of the state | u64 checksums
 //   HealChunk     donor: chunk, low = bytes; payload = its bytes, filled up to a multiple of 4
 //   HealChunkAsk  joiner: chunk; once more, please
+//   HealGood      joiner: it has the whole copy, which may be freed
 //   HealSum       donor: as Chunk, of a complete sum
 //   HealCommit    donor: turn, whose sums have all been sent; low = 1: flagged
 //   HealEpoch     donor: low = bytes; payload = wire::encode_epoch, filled up
+//   HealDigest    donor: tag = digest of the state after `turn` committed turns, once a transfer
+//
+// The joiner's state is compared with the donor's twice before it counts: when the copy is in its
+// registered memory, and when it has itself applied the sums of at least one more turn.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "base/result.h"
 #include "core/rank/rank_core.h"
+#include "live/os/memfd.h"
 #include "live/worker/frame.h"
 
 namespace paceline::worker {
@@ -33,15 +41,31 @@ inline constexpr size_t kHealChunkBytes = 64 * 1024;
 inline constexpr size_t kChecksumsPerFrame = 8 * 1024;
 inline constexpr Turn kWhereAreYou{UINT64_MAX};
 static_assert(kHealChunkBytes <= kMaxPayloadBytes);
-static_assert(8 + 8 * kChecksumsPerFrame <= kMaxPayloadBytes);
+inline constexpr size_t kManifestHeadBytes = 16;
+static_assert(kManifestHeadBytes + 8 * kChecksumsPerFrame <= kMaxPayloadBytes);
+// Of a joiner that takes its sums slower than the others commit. Beyond it, the joiner is dropped.
+inline constexpr size_t kMaxWaitingBytes = 512 << 20;
 
-// A rank's state at a commit boundary: the registered parts, then the scales.
+// A rank's state at a commit boundary: the registered parts, then the scales. A donor's is in a
+// mapping of its own, which /proc shows by name, and goes back to the system as a whole.
 struct Snapshot {
   rank::Position position;
   uint32_t micro_batches = 0;
-  std::vector<std::byte> bytes;
+  uint64_t digest = 0;              // of all bytes: what Job::state_digest() gives
   std::vector<uint64_t> checksums;  // of each kHealChunkBytes of them
+  size_t size_bytes = 0;
+  std::optional<os::SharedMemory> memory;
+
+  // Room for so many bytes, shown by `label`.
+  Status allocate(const char* label, size_t bytes);
+  std::span<std::byte> bytes() const {
+    return {static_cast<std::byte*>(memory->data()), size_bytes};
+  }
+  // Digest and checksums of the bytes as they are.
+  void seal();
 };
+inline constexpr const char* kSnapshotLabel = "paceline-snapshot";
+inline constexpr const char* kReceivedLabel = "paceline-received";
 
 uint64_t checksum(std::span<const std::byte> bytes);
 inline size_t heal_chunks(size_t size_bytes) {

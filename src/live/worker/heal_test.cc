@@ -1,8 +1,17 @@
 // Goal: a rank that is started anew takes the state of two members while they train on, joins them,
 // and the job ends with the same bits. Method: real processes (testing/cluster.h).
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "live/worker/heal.h"
 #include "live/worker/testing/cluster.h"
 #include "live/worker/testing/trainer.h"
 
@@ -52,6 +61,184 @@ TEST_P(Heal, RankStartedAnew_JoinsWhileTheOthersTrain) {
     trainer.on_micro_batch = {};
     EXPECT_EQ(cluster.digests(), std::set<uint64_t>{reference_digest(trainer, 8)});
   }
+}
+
+// --- Faults in the middle of a transfer ---
+
+// Where a copy of its state lies in a rank's memory: first address and size. /proc shows it by
+// name.
+std::optional<std::pair<uint64_t, uint64_t>> snapshot_of(pid_t process) {
+  std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(kSnapshotLabel) == std::string::npos) continue;
+    uint64_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64, &begin, &end) == 2)
+      return std::pair(begin, end - begin);
+  }
+  return std::nullopt;
+}
+
+void flip_byte(pid_t process, uint64_t address) {
+  const os::Descriptor memory(
+      ::open(("/proc/" + std::to_string(process) + "/mem").c_str(), O_RDWR | O_CLOEXEC));
+  std::byte value{};
+  ASSERT_EQ(::pread(memory.get(), &value, 1, static_cast<off_t>(address)), 1);
+  value ^= std::byte{1};
+  ASSERT_EQ(::pwrite(memory.get(), &value, 1, static_cast<off_t>(address)), 1);
+}
+
+// Rank 1 of three is lost and started anew. It is stopped as soon as its first donor has the copy
+// in memory, which is larger than what sockets buffer: so the transfer stands still in the middle,
+// while the donors train on, until the test has done what it wants to do.
+class HealScene {
+ public:
+  static constexpr size_t kBallastBytes = 48 << 20;
+  static constexpr uint32_t kDonor = 0, kOtherDonor = 2, kJoiner = 1;
+
+  explicit HealScene(std::function<void(Cluster&)> in_the_middle)
+      : in_the_middle_(std::move(in_the_middle)) {
+    trainer_.steps = 1'000'000;  // until it is stopped
+    trainer_.ballast_bytes = kBallastBytes;
+    trainer_.on_micro_batch = [](uint32_t slot, const paceline_micro_batch& m) {
+      if (slot == kJoiner && m.step == 3) ::raise(SIGKILL);
+    };
+    cluster_.emplace(Cluster::Options{
+        .ranks = 3, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer_});
+    cluster_->on_turn = [this] { turn(); };
+  }
+
+  Cluster& cluster() { return *cluster_; }
+  bool was_in_the_middle() const { return stage_ == Stage::After; }
+  uint64_t reference() {
+    TrainerOptions alone = trainer_;
+    alone.on_micro_batch = {};
+    alone.steps = cluster_->rank(kOtherDonor).shared().now.step.load();
+    return reference_digest(alone, 8);
+  }
+  bool has_said(HealProgress::What what) {
+    const auto& heals = cluster_->rank(kJoiner).heals;
+    return std::any_of(heals.begin(), heals.end(),
+                       [what](const auto& heal) { return heal.what == what; });
+  }
+
+ private:
+  enum class Stage { Training, Asking, Copying, After };
+
+  uint64_t committed() { return cluster_->rank(kDonor).shared().now.committed.load(); }
+
+  void turn() {
+    Cluster& cluster = *cluster_;
+    const Cluster::Rank& joiner = cluster.rank(kJoiner);
+    switch (stage_) {
+      case Stage::Training:
+        if (!joiner.has_ended || cluster.rank(kDonor).epoch != EpochNumber(2)) return;
+        cluster.start_joiner(kJoiner);
+        stage_ = Stage::Asking;
+        return;
+      case Stage::Asking:
+        if (!snapshot_of(cluster.rank(kDonor).process)) return;
+        cluster.kill(kJoiner, SIGSTOP);
+        copying_since_ = committed();
+        stage_ = Stage::Copying;
+        return;
+      case Stage::Copying:  // two commits later it has been copied, sealed and partly sent
+        if (committed() < copying_since_ + 2) return;
+        stage_ = Stage::After;
+        in_the_middle_(cluster);
+        cluster.kill(kJoiner, SIGCONT);
+        return;
+      case Stage::After:
+        stop_when_joined();
+    }
+  }
+
+  void stop_when_joined() {
+    const Epoch& base = cluster_->membership().base();
+    const Cluster::Rank& joiner = cluster_->rank(kJoiner);
+    if (is_stopping_ || !cluster_->membership().can_announce() || !base.has(joiner.id)) return;
+    if (joiner.epoch != base.number) return;
+    is_stopping_ = true;
+    cluster_->membership().announce(
+        {.members = base.members, .owner = base.owner, .is_last = true});
+    cluster_->carry_out();
+  }
+
+  std::function<void(Cluster&)> in_the_middle_;
+  TrainerOptions trainer_;
+  std::optional<Cluster> cluster_;
+  Stage stage_ = Stage::Training;
+  uint64_t copying_since_ = 0;
+  bool is_stopping_ = false;
+};
+
+TEST(HealFault, ByteFlippedInADonorsCopy_ChunkComesFromTheOther) {
+  HealScene scene([](Cluster& cluster) {
+    const auto copy = snapshot_of(cluster.rank(HealScene::kDonor).process);
+    ASSERT_TRUE(copy.has_value()) << "it was freed before the joiner had it";
+    flip_byte(cluster.rank(HealScene::kDonor).process, copy->first + HealScene::kBallastBytes - 5);
+  });
+  ASSERT_TRUE(scene.cluster().run());
+  ASSERT_TRUE(scene.was_in_the_middle());
+  const auto& heals = scene.cluster().rank(HealScene::kJoiner).heals;
+  ASSERT_EQ(heals.size(), 2u);
+  EXPECT_EQ(heals[0].what, HealProgress::What::ChunkRepaired);
+  EXPECT_EQ(heals[0].donor, scene.cluster().rank(HealScene::kDonor).id) << "who is to blame";
+  EXPECT_NE(heals[0].detail.find("taken again from"), std::string::npos) << heals[0].detail;
+  EXPECT_EQ(heals[1].what, HealProgress::What::Level) << heals[1].detail;
+  EXPECT_EQ(scene.cluster().digests(), std::set<uint64_t>{scene.reference()});
+}
+
+TEST(HealFault, DonorKilled_JoinerTakesAllFromTheOther) {
+  HealScene scene([](Cluster& cluster) { cluster.kill(HealScene::kDonor, SIGKILL); });
+  ASSERT_TRUE(scene.cluster().run());
+  ASSERT_TRUE(scene.was_in_the_middle());
+  EXPECT_FALSE(scene.has_said(HealProgress::What::Failed)) << "the other donor lived";
+  EXPECT_TRUE(scene.has_said(HealProgress::What::Level));
+  EXPECT_EQ(scene.cluster().digests(), std::set<uint64_t>{scene.reference()});
+}
+
+TEST(HealFault, OtherDonorKilled_JoinerStartsAgainWithTheFirst) {
+  HealScene scene([](Cluster& cluster) { cluster.kill(HealScene::kOtherDonor, SIGKILL); });
+  ASSERT_TRUE(scene.cluster().run());
+  ASSERT_TRUE(scene.was_in_the_middle());
+  EXPECT_FALSE(scene.has_said(HealProgress::What::Failed));
+  EXPECT_TRUE(scene.has_said(HealProgress::What::Level));
+  EXPECT_EQ(scene.cluster().digests().size(), 1u);
+}
+
+TEST(HealFault, JoinerKilled_DonorsFreeTheCopy) {
+  HealScene scene([](Cluster& cluster) { cluster.kill(HealScene::kJoiner, SIGKILL); });
+  bool is_freed = false;
+  scene.cluster().on_moment.push_back([&] {
+    Cluster& cluster = scene.cluster();
+    if (!scene.was_in_the_middle()) return false;
+    if (snapshot_of(cluster.rank(HealScene::kDonor).process) ||
+        snapshot_of(cluster.rank(HealScene::kOtherDonor).process))
+      return false;
+    is_freed = true;
+    const Epoch& base = cluster.membership().base();
+    cluster.membership().announce({.members = base.members, .owner = base.owner, .is_last = true});
+    cluster.carry_out();
+    return true;
+  });
+  ASSERT_TRUE(scene.cluster().run());
+  EXPECT_TRUE(is_freed);
+  EXPECT_EQ(scene.cluster().digests(), std::set<uint64_t>{scene.reference()});
+}
+
+TEST(HealFault, BothDonorsKilled_JoinerSaysFailed) {
+  HealScene scene([](Cluster& cluster) {
+    cluster.kill(HealScene::kDonor, SIGKILL);
+    cluster.kill(HealScene::kOtherDonor, SIGKILL);
+  });
+  scene.cluster().on_moment.push_back([&] {
+    if (!scene.has_said(HealProgress::What::Failed)) return false;
+    scene.cluster().kill(HealScene::kJoiner, SIGKILL);
+    return true;
+  });
+  ASSERT_TRUE(scene.cluster().run());
+  EXPECT_TRUE(scene.has_said(HealProgress::What::Failed));
+  EXPECT_FALSE(scene.has_said(HealProgress::What::Level));
 }
 
 }  // namespace

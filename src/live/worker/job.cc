@@ -119,8 +119,9 @@ paceline_status Job::begin_step(paceline_step* step) {
       session_->watch_this_thread();
       if (const paceline_status status = start(); status != PACELINE_OK) return status;
     }
+    offer_digest();
     if (const paceline_status status = wait_for_membership(); status != PACELINE_OK) return status;
-    if (session_->wants_copy()) continue;
+    if (session_->wants_copy() || session_->wants_digest()) continue;
     session_->enter_phase(RankPhase::Outside, os::now());
     if (session_->core().phase() == rank::Phase::Left) {
       stage_ = Stage::Ended;
@@ -163,17 +164,32 @@ void Job::offer_copy() {
     own_state = session_->own_state();
   }
   // Without the mutex: nothing else touches the state, and no turn can be committed meanwhile.
-  std::vector<std::byte> bytes;
-  bytes.reserve(state_.size_bytes() + own_state.size());
-  for (const StateRegistry::Part& part : state_.parts())
-    bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
-  bytes.insert(bytes.end(), own_state.begin(), own_state.end());
+  if (copy) {
+    auto end = copy->bytes().begin();
+    for (const StateRegistry::Part& part : state_.parts())
+      end = std::copy(part.bytes.begin(), part.bytes.end(), end);
+    std::copy(own_state.begin(), own_state.end(), end);
+    copy->seal();
+  }
   const os::MutexLock lock(mutex_);
-  session_->give_copy(std::move(bytes));
+  session_->give_copy(std::move(copy));
 }
 
+// Without the mutex, as the copy is made.
+void Job::offer_digest() {
+  {
+    const os::MutexLock lock(mutex_);
+    if (!session_->wants_digest()) return;
+  }
+  const uint64_t digest = state_digest();
+  Result<Snapshot> copy = Snapshot{};
+  const os::MutexLock lock(mutex_);
+  session_->give_digest(digest);
+}
+
+    copy = session_->prepare_copy(state_.size_bytes() + own_state.size());
 void Job::load_snapshot() {
-  std::span<const std::byte> rest(session_->snapshot().bytes);
+  std::span<const std::byte> rest = session_->snapshot().bytes();
   for (const StateRegistry::Part& part : state_.parts()) {
     std::copy_n(rest.begin(), part.bytes.size(), part.bytes.begin());
     rest = rest.subspan(part.bytes.size());
@@ -190,6 +206,7 @@ paceline_status Job::next_micro_batch(paceline_micro_batch* micro_batch) {
                 "next_micro_batch: the micro-batch before is not accumulated in every bucket");
   const std::optional<MicroBatch> m = session_->begin_micro_batch(os::now());
   if (!m) return PACELINE_NONE;
+  session_->confirm_snapshot(state_.digest(session_->own_state()));
   *micro_batch = {step_.value(), m->value(), micro_batch_seed(seed_, step_, *m)};
   return PACELINE_OK;
 }
@@ -293,6 +310,11 @@ paceline_status Job::finalize() {
   for (;;) {
     offer_copy();
     const os::MutexLock lock(mutex_);
+bool Job::is_lead() {
+  const os::MutexLock lock(mutex_);
+  return session_->is_started() && session_->is_lead();
+}
+
     if (session_->is_released()) return PACELINE_OK;
     if (const paceline_status status = check_alive(); status != PACELINE_OK) return status;
     if (!session_->wants_copy()) wait();

@@ -48,6 +48,7 @@ class Job {
   uint32_t world_size();
   // Returns when no other rank can need this one's state. Nothing but the destructor may follow.
   paceline_status finalize();
+  bool is_lead();
   void abort();
 
   // The text of the last error, until the next call that fails.
@@ -65,6 +66,8 @@ class Job {
   void load_snapshot() REQUIRES(mutex_);
   // OK unless there is no point in waiting any longer.
   paceline_status check_alive() REQUIRES(mutex_);
+  // Says what the state hashes to when all members do. At a commit boundary only.
+  void offer_digest() EXCLUDES(mutex_);
   void wait() REQUIRES(mutex_);
   paceline_status fail(paceline_status status, std::string text);
 

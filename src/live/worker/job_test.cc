@@ -187,6 +187,61 @@ TEST(Job, LastEpoch_EveryRankStopsAtTheSameStep) {
   }
 }
 
+// What is compared tells the rank whose memory has changed from those that agree.
+TEST(Job, StateIsCompared_ACorruptedRankDiffersFromTheOthers) {
+  TrainerOptions trainer;
+  trainer.steps = 3 * kDigestInterval - 1;
+  trainer.on_update = [](uint32_t slot, uint64_t steps, std::span<float> parameters) {
+    if (slot == 2 && steps == kDigestInterval + 3) parameters[17] += 1.0f;
+  };
+  Cluster cluster(
+      {.ranks = 3, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
+  ASSERT_TRUE(cluster.run());
+  for (uint32_t slot = 0; slot < 3; ++slot) {
+    const auto& compared = cluster.rank(slot).compared;
+    ASSERT_EQ(compared.size(), 2u) << slot;
+    EXPECT_EQ(compared[0].step, Step(kDigestInterval));
+    EXPECT_EQ(compared[1].step, Step(2 * kDigestInterval));
+    EXPECT_EQ(compared[0].digest, cluster.rank(0).compared[0].digest);
+  }
+  EXPECT_EQ(cluster.rank(1).compared[1].digest, cluster.rank(0).compared[1].digest);
+  EXPECT_NE(cluster.rank(2).compared[1].digest, cluster.rank(0).compared[1].digest);
+}
+
+// A lead that is lost is followed by another: one rank speaks at every step.
+TEST(Job, Lead_IsOneRankAtATimeAndFollowsALoss) {
+  TrainerOptions trainer;
+  trainer.steps = 12;
+  trainer.logs_lead = true;
+  trainer.on_micro_batch = [](uint32_t slot, const paceline_micro_batch& m) {
+    if (slot == 0 && m.step == 5) ::raise(SIGKILL);
+  };
+  Cluster cluster(
+      {.ranks = 3, .micro_batches = 6, .reduce = ReduceMode::Exact, .trainer = trainer});
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.rank(0).shared().metrics_written.load(), 5u);
+  EXPECT_EQ(cluster.rank(1).shared().metrics_written.load(), trainer.steps - 5);
+  EXPECT_EQ(cluster.rank(2).shared().metrics_written.load(), 0u);
+}
+
+// An epoch of the largest V fits every buffer on its way; each rank holds thousands.
+TEST(Job, MostMicroBatches_TrainAndSurviveALoss) {
+  TrainerOptions trainer;
+  trainer.steps = 2;
+  trainer.buckets = {{16}};
+  const uint64_t expected = reference_digest(trainer, kMaxMicroBatches);
+  trainer.on_micro_batch = [](uint32_t slot, const paceline_micro_batch& m) {
+    if (slot == 1 && m.step == 1 && m.index > 40'000) ::raise(SIGKILL);
+  };
+  Cluster cluster({.ranks = 3,
+                   .micro_batches = kMaxMicroBatches,
+                   .reduce = ReduceMode::Exact,
+                   .trainer = trainer});
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.digests(), std::set<uint64_t>{expected});
+  EXPECT_TRUE(cluster.rank(1).has_ended);
+}
+
 TEST(Job, StoppedRank_IsReportedSilentAndHeardAgain) {
   TrainerOptions trainer;
   trainer.steps = 1'000'000;  // until it is stopped

@@ -19,22 +19,27 @@ void Joiner::order(const wire::HealOrder& order, Instant now) {
   for (const auto& [id, source] : sources_) over_.push_back(id);
   sweep();
   sources_.clear();
-  items_.clear();
-  partial_ = {};
   attempt_ = order.attempt;
-  passed_ = 0;
-  is_taken_ = is_level_told_ = false;
   for (const Donor& donor : order.donors) {
     if (sources_.size() == kMaxDonors) break;
     transport_.connect(donor.rank, donor.endpoint, Channel::Heal, now);
     sources_.emplace_back(donor.rank, Source{});
   }
+  restart();
+}
+
+// Asks the donors that there are, and forgets what others have sent.
+void Joiner::restart() {
+  items_.clear();
+  partial_ = {};
+  passed_ = 0;
+  is_taken_ = is_checked_ = is_level_told_ = false;
   stage_ = Stage::Asking;
   if (sources_.empty()) {
     fail("no donor was named");
-    return;
+  } else {
+    ask(kWhereAreYou);
   }
-  ask(kWhereAreYou);
 }
 
 void Joiner::ask(Turn turn) {
@@ -97,15 +102,18 @@ void Joiner::choose_turn() {
   snapshot_ = {};
   tries_.clear();
   good_chunks_ = 0;
+  repaired_.clear();
   ask(Turn(highest.value() + (uint64_t{1} << (passed_ - 1))));
 }
 
 bool Joiner::take_manifest(Source& source, const FrameHeader& header,
                            std::span<const std::byte> payload) {
-  if (stage_ != Stage::Receiving || payload.size() < 16 || payload.size() % 8 != 0) return false;
+  if (stage_ != Stage::Receiving || payload.size() < kManifestHeadBytes + 8 ||
+      payload.size() % 8 != 0)
+    return false;
   uint64_t size_bytes = 0;
   std::memcpy(&size_bytes, payload.data(), 8);
-  const size_t count = payload.size() / 8 - 1;
+  const size_t count = (payload.size() - kManifestHeadBytes) / 8;
   const size_t total = header.low.value();
   if (size_bytes != state_bytes_ || total != heal_chunks(size_bytes)) {
     fail(str("its state has ", size_bytes, " bytes, this rank's ", state_bytes_));
@@ -115,15 +123,20 @@ bool Joiner::take_manifest(Source& source, const FrameHeader& header,
   if (header.chunk != source.received || source.received + count > total) return false;
   source.position = {header.turn, Step(header.tag), 0};
   source.micro_batches = header.hop;
-  source.size_bytes = size_bytes;
+  std::memcpy(&source.digest, payload.data() + 8, 8);
   source.checksums.resize(total);
-  std::memcpy(&source.checksums[source.received], payload.data() + 8, 8 * count);
+  std::memcpy(&source.checksums[source.received], payload.data() + kManifestHeadBytes, 8 * count);
   source.received += count;
   if (&source == &sources_.front().second && source.is_complete()) {
     snapshot_ = {.position = source.position,
                  .micro_batches = source.micro_batches,
-                 .bytes = std::vector<std::byte>(size_bytes),
-                 .checksums = source.checksums};
+                 .digest = source.digest,
+                 .checksums = source.checksums,
+                 .memory = {}};
+    if (const Status status = snapshot_.allocate(kReceivedLabel, size_bytes); !status) {
+      fail(status.error().message);
+      return true;
+    }
     tries_.assign(total, 0);
   }
   check_complete();
@@ -133,16 +146,17 @@ bool Joiner::take_manifest(Source& source, const FrameHeader& header,
 bool Joiner::take_chunk(RankId donor, const FrameHeader& header,
                         std::span<const std::byte> payload) {
   if (stage_ != Stage::Receiving || header.chunk >= tries_.size()) return false;
-  const std::span<std::byte> place = heal_chunk(std::span(snapshot_.bytes), header.chunk);
+  const std::span<std::byte> place = heal_chunk(snapshot_.bytes(), header.chunk);
   if (header.low.value() != place.size() || payload.size() < place.size()) return false;
   uint8_t& tries = tries_[header.chunk];
   if (tries == kGood) return true;
   const std::span<const std::byte> bytes = payload.first(place.size());
   if (checksum(bytes) == snapshot_.checksums[header.chunk]) {
     std::copy(bytes.begin(), bytes.end(), place.begin());
-    if (tries > 0)
-      notices_.push_back({attempt_, HealProgress::What::ChunkRepaired, donor,
-                          str("chunk ", header.chunk, " did not match its checksum")});
+    if (tries > 0) {
+      repaired_.push_back(header.chunk);
+      repaired_by_ = donor;
+    }
     tries = kGood;
     ++good_chunks_;
     check_complete();
@@ -171,12 +185,25 @@ void Joiner::check_complete() {
     return;
   }
   for (const auto& [id, source] : sources_) {
-    if (source.checksums == first.checksums) continue;
+    if (source.checksums == first.checksums && source.digest == first.digest) continue;
     fail(str(id, " and ", sources_.front().first, " differ in their state of turn ",
              first.position.committed));
     return;
   }
-  if (good_chunks_ == tries_.size()) stage_ = Stage::Ready;
+  if (good_chunks_ < tries_.size()) return;
+  stage_ = Stage::Ready;
+  say_repaired();
+  for (const auto& [id, source] : sources_)
+    transport_.send(id, {.kind = FrameKind::HealGood, .high = EpochNumber(request_)}, {}, {});
+}
+
+// Only the first donor sends what it is not asked for, so the bad ones were its own.
+void Joiner::say_repaired() {
+  if (repaired_.empty()) return;
+  notices_.push_back(
+      {attempt_, HealProgress::What::ChunkRepaired, sources_.front().first,
+       str(repaired_.size(), " of ", tries_.size(), " chunks, the first ", repaired_.front(),
+           ", did not match their checksum; taken again from ", repaired_by_)});
 }
 
 bool Joiner::take_following(const FrameHeader& header, std::span<const std::byte> payload) {
@@ -191,6 +218,10 @@ bool Joiner::take_following(const FrameHeader& header, std::span<const std::byte
     items_.emplace_back(std::exchange(partial_, {}));
     return true;
   }
+  if (header.kind == FrameKind::HealDigest) {
+    items_.emplace_back(StateDigest{header.turn, header.tag});
+    return true;
+  }
   if (header.kind != FrameKind::HealEpoch || header.low.value() > payload.size()) return false;
   Result<Epoch> epoch = wire::decode_epoch(payload.first(header.low.value()));
   if (!epoch) return false;
@@ -200,21 +231,28 @@ bool Joiner::take_following(const FrameHeader& header, std::span<const std::byte
 
 void Joiner::snapshot_taken() {
   is_taken_ = true;
-  snapshot_.bytes = {};
+  snapshot_.memory.reset();
 }
 
 void Joiner::level() {
-  if (stage_ != Stage::Ready || std::exchange(is_level_told_, true)) return;
+  if (stage_ != Stage::Ready || !is_checked_ || std::exchange(is_level_told_, true)) return;
   notices_.push_back({attempt_, HealProgress::What::Level, sources_.front().first, {}});
 }
 
-// A donor that is lost before it has said all that it has to say ends the attempt. The second has
-// done its part when the copy is complete.
+// The second donor has done its part when the copy is complete; the first never has.
 void Joiner::lost(RankId donor) {
-  if (stage_ == Stage::Idle || sources_.empty()) return;
-  const bool is_first = sources_.front().first == donor;
-  const bool is_second = !is_first && sources_.back().first == donor && stage_ != Stage::Ready;
-  if (is_first || is_second) fail(str("the connection to ", donor, " is lost"));
+  if (stage_ == Stage::Idle) return;
+  const auto found = std::find_if(sources_.begin(), sources_.end(),
+                                  [donor](const auto& each) { return each.first == donor; });
+  if (found == sources_.end()) return;
+  const bool has_done_its_part = found != sources_.begin() && stage_ == Stage::Ready;
+  if (sources_.size() == 1) {
+    fail(str("the connection to ", donor, " is lost"));
+    return;
+  }
+  sources_.erase(found);
+  over_.push_back(donor);
+  if (!has_done_its_part) restart();
 }
 
 void Joiner::fail(std::string detail) {
@@ -232,7 +270,7 @@ void Joiner::close() {
 }
 
 void Joiner::sweep() {
-  for (const RankId id : std::exchange(over_, {})) transport_.end_heal(id);
+  for (const RankId id : std::exchange(over_, {})) transport_.end_heal_both(id);
 }
 
 }  // namespace paceline::worker

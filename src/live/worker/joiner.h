@@ -2,7 +2,10 @@
 //
 //   Idle --order--> Asking --all have said where they stand--> Receiving --all chunks good--> Ready
 //     ^                ^------- a donor had passed the turn --------|                           |
-//     +---------------------- a donor is lost, or they disagree ----+---------------------------+
+//     +---- no donor is left, or they disagree, or the state does --+---------------------------+
+//
+// A donor that is lost before it has said all ends nothing while the other lives: the joiner asks
+// that one alone, from the start.
 //
 // Under the job's mutex; the training thread loads the snapshot and takes the items in order.
 #pragma once
@@ -57,10 +60,19 @@ class Joiner {
     bool is_flagged = false;
     std::vector<Sum> sums;
   };
-  using Item = std::variant<Commit, Epoch>;
+  // What the donor's state hashes to after `turn` committed turns.
+  struct StateDigest {
+    Turn turn;
+    uint64_t digest = 0;
+    bool operator==(const StateDigest&) const = default;
+  };
+  using Item = std::variant<Commit, Epoch, StateDigest>;
   const Item* front() const { return items_.empty() ? nullptr : &items_.front(); }
   void pop() { items_.pop_front(); }
-  // This rank has applied everything there is. Said once per attempt.
+  // The state of this rank, after turns that it has applied itself, is the donor's.
+  void checked() { is_checked_ = true; }
+  bool is_checked() const { return is_checked_; }
+  // This rank has applied everything there is. Said once, if it is checked.
   void level();
 
  private:
@@ -69,7 +81,7 @@ class Joiner {
     std::optional<Turn> stands_at;
     rank::Position position;
     uint32_t micro_batches = 0;
-    uint64_t size_bytes = 0;
+    uint64_t digest = 0;
     std::vector<uint64_t> checksums;
     size_t received = 0;  // checksums
     bool is_complete() const { return !checksums.empty() && received == checksums.size(); }
@@ -81,6 +93,8 @@ class Joiner {
   bool take_chunk(RankId donor, const FrameHeader& header, std::span<const std::byte> payload);
   bool take_following(const FrameHeader& header, std::span<const std::byte> payload);
   void check_complete();
+  void restart();
+  void say_repaired();
 
   Transport& transport_;
   size_t state_bytes_;  // what is registered here, and the scales
@@ -93,7 +107,10 @@ class Joiner {
   Snapshot snapshot_;
   std::vector<uint8_t> tries_;  // per chunk; kGood when it is there
   size_t good_chunks_ = 0;
+  std::vector<uint32_t> repaired_;  // chunks that were bad at first
+  RankId repaired_by_;              // the donor that gave the last of them
   bool is_taken_ = false;
+  bool is_checked_ = false;
   bool is_level_told_ = false;
   Commit partial_;
   std::deque<Item> items_;

@@ -57,11 +57,12 @@ void Outgoing::connect(Instant now) {
 }
 
 void Outgoing::push(const FrameHeader& header, std::span<const std::byte> head,
-                    std::span<const std::byte> body) {
+                    std::span<const std::byte> body, std::shared_ptr<const void> keep) {
   if (state_ == State::Broken) return;
   const FrameHeaderBytes bytes = encode_header(header);
-  Item item{.head = {bytes.begin(), bytes.end()}, .body = body};
+  Item item{.head = {bytes.begin(), bytes.end()}, .body = body, .keep = std::move(keep)};
   item.head.insert(item.head.end(), head.begin(), head.end());
+  copied_bytes_ += item.head.size();
   queue_.push_back(std::move(item));
 }
 
@@ -108,6 +109,7 @@ void Outgoing::drop_sent(size_t size_bytes) {
   size_t rest = sent_of_first_ + size_bytes;
   while (!queue_.empty() && rest >= queue_.front().size()) {
     rest -= queue_.front().size();
+    copied_bytes_ -= queue_.front().head.size();
     queue_.pop_front();
   }
   sent_of_first_ = rest;
@@ -154,6 +156,7 @@ void Outgoing::break_off() {
   state_ = State::Broken;
   queue_.clear();
   sent_of_first_ = 0;
+  copied_bytes_ = 0;
 }
 
 void Outgoing::close() {

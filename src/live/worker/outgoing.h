@@ -6,15 +6,17 @@
 //     v   |                               send. One that never opened is tried again.
 //   Retrying
 //
-// Frames wait in a queue that borrows the elements of chunks from the sum buffers and accumulators.
-// Those do not change before the peer has received them (core/collective/ring.h); a quiesce
-// destroys this object, and so the queue, before they are used again.
+// Frames wait in a queue that keeps what it is given to keep, and otherwise borrows the elements of
+// chunks from the sum buffers and accumulators. Those do not change before the peer has received
+// them (core/collective/ring.h); a quiesce destroys this object, and so the queue, before they are
+// used again.
 //
 // Not thread-safe: under the job's mutex.
 #pragma once
 
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -45,9 +47,10 @@ class Outgoing {
 
   // Starts a connection, also again after a failure.
   void connect(Instant now);
-  // Queues a frame: `head` is copied, `body` is borrowed until it has been sent.
+  // Queues a frame: `head` is copied, `body` is borrowed until it has been sent. `keep` owns the
+  // body where nothing else is sure to: a copy that several transfers share.
   void push(const FrameHeader& header, std::span<const std::byte> head,
-            std::span<const std::byte> body);
+            std::span<const std::byte> body, std::shared_ptr<const void> keep = nullptr);
   // Writes what the kernel takes now; the rest follows when it says that it takes more.
   void flush();
   void handle(uint32_t events, Instant now);
@@ -56,6 +59,8 @@ class Outgoing {
   Poller::Key key() const { return key_; }
   Instant retry_at() const { return retry_at_; }
   bool is_idle() const { return queue_.empty(); }
+  // What waits here and nowhere else.
+  size_t copied_bytes() const { return copied_bytes_; }
   // Attempts that failed before the first one that did not.
   uint32_t failed_attempts() const { return failed_attempts_; }
 
@@ -63,6 +68,7 @@ class Outgoing {
   struct Item {
     std::vector<std::byte> head;
     std::span<const std::byte> body;
+    std::shared_ptr<const void> keep;
     size_t size() const { return head.size() + body.size(); }
   };
 
@@ -84,6 +90,7 @@ class Outgoing {
   uint32_t failed_attempts_ = 0;
   std::deque<Item> queue_;
   size_t sent_of_first_ = 0;
+  size_t copied_bytes_ = 0;
 };
 
 }  // namespace paceline::worker

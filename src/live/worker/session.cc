@@ -44,6 +44,7 @@ Status Session::start(std::vector<Bucket> buckets, uint64_t state_bytes, Instant
     return {};
   }
   donor_.emplace(*transport_);
+  digest_interval_ = state_bytes > kLargeStateBytes ? kLargeDigestInterval : kDigestInterval;
   if (options_.is_joiner) joiner_.emplace(*transport_, state_bytes + own_state().size());
   uint64_t gradient_bytes = 0;
   for (const Bucket& bucket : buckets_) gradient_bytes += bucket.gradient_bytes();
@@ -131,6 +132,44 @@ void Session::send_done(uint64_t state_digest) {
 }
 
 std::vector<std::byte> Session::own_state() const {
+bool Session::is_lead() const {
+  if (core_->phase() != rank::Phase::Member) return false;
+  const Epoch& epoch = core_->epoch();
+  const Member* lead = nullptr;
+  for (const MemberIndex index : epoch.owner) {
+    const Member& member = epoch.members[index];
+    if (lead == nullptr || member.rank < lead->rank) lead = &member;
+  }
+  return lead != nullptr && lead->rank == options_.self;
+}
+
+// Members compare theirs at every interval, a donor gives its to a joiner, and a joiner must know
+// its own when the donor's comes.
+bool Session::wants_digest() const {
+  if (!core_ || core_->is_open()) return false;
+  const Turn committed = core_->position().committed;
+  if (digested_ && digested_->turn == committed) return false;
+  if (core_->phase() == rank::Phase::Joining)
+    return is_loaded_ && !joiner_->has_snapshot() && !joiner_->is_checked();
+  return is_compared_here() || (donor_ && donor_->wants_digest(committed));
+}
+
+bool Session::is_compared_here() const {
+  const Step step = core_->position().step;
+  return digest_interval_ != 0 && core_->phase() == rank::Phase::Member &&
+         core_->epoch().number != EpochNumber(0) && step > Step(0) &&
+         step.value() % digest_interval_ == 0;
+}
+
+void Session::give_digest(uint64_t digest) {
+  const Turn committed = core_->position().committed;
+  digested_ = {committed, digest};
+  if (is_compared_here()) tell_agent(wire::DigestNotice{core_->position().step, digest});
+  if (!donor_) return;
+  donor_->give_digest(committed, digest);
+  transport_->flush();
+}
+
   std::vector<std::byte> state;
   for (const Bucket& bucket : buckets_) {
     const size_t begin = state.size();

@@ -35,12 +35,19 @@
 namespace paceline::worker {
 
 struct SessionOptions {
+// Steps between two comparisons of the state (0: none): often where a digest costs little, seldom
+// where it takes tens of milliseconds.
+inline constexpr uint64_t kDigestInterval = 16;
+inline constexpr uint64_t kLargeDigestInterval = 256;
+inline constexpr uint64_t kLargeStateBytes = 256 << 20;
+
   RankId self{SlotId(0), Incarnation(1)};
   uint64_t token = 0;
   uint32_t address = 0;        // to listen on, host byte order; 0: loopback
   uint32_t micro_batches = 1;  // V, when there is no agent
   uint64_t seed = 0;
   ReduceMode reduce = ReduceMode::Exact;
+  bool is_seed_set = false;  // by the launcher: it is not the program's to choose
   bool is_joiner = false;
   os::Descriptor agent_socket;  // not open: no agent
   os::Descriptor ring;          // of an agent
@@ -73,7 +80,14 @@ class Session final : private PeerHandler {
   // --- Healing, by the training thread ---
   // A joiner waits for a copy of this rank's state at this boundary.
   bool wants_copy() const;
-  void give_copy(std::vector<std::byte> bytes);
+  // --- Comparing the state, by the training thread ---
+  // All members compare their state at this boundary, and this rank has not said yet what it has.
+  bool wants_digest() const;
+  void give_digest(uint64_t digest);
+
+  // Where this rank stands, and room for all of its state.
+  Result<Snapshot> prepare_copy(size_t state_bytes) const;
+  void give_copy(Result<Snapshot> snapshot);
   // A verified copy waits to be loaded into the registered memory.
   bool has_snapshot() const { return joiner_ && joiner_->has_snapshot(); }
   const Snapshot& snapshot() const { return joiner_->snapshot(); }
@@ -82,6 +96,8 @@ class Session final : private PeerHandler {
   // This rank has state, be it as a member or as a joiner that follows its donor.
   bool has_state() const { return is_loaded_ || core_->phase() != rank::Phase::Joining; }
   // Follows the donor: enters its epochs, and if `takes_sums` the sums of its next turn.
+  // The digest of what is now in the registered memory and the scales.
+  void confirm_snapshot(uint64_t state_digest);
   struct Follow {
     bool takes_sums = false;
   };
@@ -106,6 +122,8 @@ class Session final : private PeerHandler {
   size_t bucket_count() const { return buckets_.size(); }
   bool is_agent_gone() const { return agent_ && agent_->is_gone(); }
   bool is_released() const { return is_released_; }
+  // The member of the lowest slot among those that have micro-batches in the running epoch.
+  bool is_lead() const;
   // The scales of all buckets: state of the library itself that all ranks share.
   std::vector<std::byte> own_state() const;
   // Whether something has happened since the last call that a blocked call may wait for.
@@ -149,8 +167,10 @@ class Session final : private PeerHandler {
   void sweep_heals();
   bool is_fellow(RankId peer) const;
 
+  bool compare(const Joiner::StateDigest& donors);
   struct Current {
     MicroBatch micro_batch;
+  bool is_compared_here() const;
     bool is_void = false;  // dropped by a decision: what is left of it is ignored
     std::vector<bool> is_done;
     size_t done_count = 0;
@@ -171,6 +191,9 @@ class Session final : private PeerHandler {
   std::optional<StateDonor> donor_;
   std::optional<Joiner> joiner_;
   bool is_loaded_ = false;
+  uint64_t digest_interval_ = 0;                 // steps between two comparisons; 0: none
+  std::optional<Joiner::StateDigest> digested_;  // of this rank, where it was asked for last
+
 
   std::optional<Current> current_;
   bool is_accumulating_ = false;  // the training thread is in an accumulator

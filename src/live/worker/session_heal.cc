@@ -1,4 +1,5 @@
 // Healing: this rank as a donor of its state, and as a joiner that follows a donor (see session.h).
+#include <cstdio>
 #include <memory>
 #include <utility>
 
@@ -9,8 +10,9 @@ namespace paceline::worker {
 FrameVerdict Session::take_heal(RankId sender, const FrameHeader& header,
                                 std::span<const std::byte> payload) {
   has_changed_ = true;
-  const bool is_asking =
-      header.kind == FrameKind::HealAsk || header.kind == FrameKind::HealChunkAsk;
+  const bool is_asking = header.kind == FrameKind::HealAsk ||
+                         header.kind == FrameKind::HealChunkAsk ||
+                         header.kind == FrameKind::HealGood;
   if (!is_asking) return joiner_ ? joiner_->take(sender, header, payload) : FrameVerdict::Taken;
   if (core_->phase() == rank::Phase::Joining) return FrameVerdict::Refuse;  // nothing to give
   return donor_->take(sender, header, payload, {core_->position().committed, core_->is_open()},
@@ -35,15 +37,22 @@ bool Session::wants_copy() const {
          donor_->wants_copy(core_->position().committed);
 }
 
-void Session::give_copy(std::vector<std::byte> bytes) {
-  auto snapshot = std::make_shared<Snapshot>();
-  snapshot->position = core_->position();
-  snapshot->micro_batches = core_->epoch().micro_batches();
-  snapshot->bytes = std::move(bytes);
-  for (size_t i = 0; i < heal_chunks(snapshot->bytes.size()); ++i)
-    snapshot->checksums.push_back(checksum(heal_chunk(std::span(snapshot->bytes), i)));
-  donor_->give(std::move(snapshot));
-  transport_->flush();
+Result<Snapshot> Session::prepare_copy(size_t state_bytes) const {
+  Snapshot snapshot;
+  snapshot.position = core_->position();
+  snapshot.micro_batches = core_->epoch().micro_batches();
+  TRY(snapshot.allocate(kSnapshotLabel, state_bytes));
+  return snapshot;
+}
+
+void Session::give_copy(Result<Snapshot> snapshot) {
+  if (snapshot) {
+    donor_->give(std::make_shared<const Snapshot>(std::move(*snapshot)));
+  } else {
+    std::fprintf(stderr, "paceline: no copy for a joiner: %s\n", snapshot.error().message.c_str());
+    donor_->refuse();
+  }
+  settle(now_);
 }
 
 void Session::snapshot_loaded(std::span<const std::byte> own_state, Instant now) {
@@ -61,9 +70,15 @@ void Session::snapshot_loaded(std::span<const std::byte> own_state, Instant now)
     joiner_->fail("the copy is older than what this rank has");
   if (!joiner_->has_snapshot()) return;
   core_->state_received(snapshot.position);
+  digested_.reset();
   joiner_->snapshot_taken();
   is_loaded_ = true;
   settle(now);
+}
+
+void Session::confirm_snapshot(uint64_t state_digest) {
+  if (joiner_ && state_digest != joiner_->snapshot().digest)
+    joiner_->fail("the state that was loaded does not hash to what the donor's did");
 }
 
 // A Prepare under way has been told where this rank stands: it does not move before the decision.
@@ -77,6 +92,8 @@ void Session::follow_donor(Follow follow, Instant now) {
     }
     if (const auto* epoch = std::get_if<Epoch>(item)) {
       if (epoch->has(options_.self) && epoch->micro_batches() > 0) core_->donor_entered(*epoch);
+    } else if (const auto* donors = std::get_if<Joiner::StateDigest>(item)) {
+      if (!compare(*donors)) break;
     } else {
       if (!follow.takes_sums) break;
       const auto& commit = std::get<Joiner::Commit>(*item);
@@ -91,6 +108,18 @@ void Session::follow_donor(Follow follow, Instant now) {
     joiner_.reset();
   }
   settle(now);
+}
+
+// False: it cannot be said here; the training thread is asked for this rank's digest first.
+bool Session::compare(const Joiner::StateDigest& donors) {
+  if (!digested_ || digested_->turn != core_->position().committed) return false;
+  if (donors == *digested_) {
+    joiner_->checked();
+  } else {
+    joiner_->fail(str("after ", donors.turn, " turns its state hashes to ", donors.digest,
+                      ", this rank's to ", digested_->digest));
+  }
+  return true;
 }
 
 void Session::apply(const Joiner::Commit& commit) {

@@ -59,10 +59,10 @@ void Transport::connect(RankId id, Endpoint endpoint, Channel channel, Instant n
 }
 
 void Transport::send(RankId id, const FrameHeader& header, std::span<const std::byte> head,
-                     std::span<const std::byte> body) {
+                     std::span<const std::byte> body, std::shared_ptr<const void> keep) {
   const auto peer = peers_.find({id, is_heal(header.kind) ? Channel::Heal : Channel::Step});
   CHECK(peer != peers_.end(), id);
-  peer->second.connection->push(header, head, body);
+  peer->second.connection->push(header, head, body, std::move(keep));
   peer->second.is_dirty = true;
 }
 
@@ -89,7 +89,19 @@ void Transport::tell_lost(RankId id, Channel channel) {
   }
 }
 
+size_t Transport::waiting_heal_bytes(RankId id) const {
+  const auto peer = peers_.find({id, Channel::Heal});
+  return peer == peers_.end() ? 0 : peer->second.connection->copied_bytes();
+}
+
 void Transport::end_heal(RankId peer) { peers_.erase({peer, Channel::Heal}); }
+
+void Transport::end_heal_both(RankId peer) {
+  end_heal(peer);
+  std::erase_if(incoming_, [peer](const auto& each) {
+    return each->sender() == peer && each->channel() == Channel::Heal;
+  });
+}
 
 // --- Events ---
 
@@ -139,7 +151,14 @@ void Transport::accept_all(Instant now) {
 void Transport::end_incoming(size_t index) {
   const std::unique_ptr<Incoming> ended = std::move(incoming_[index]);
   incoming_.erase(incoming_.begin() + static_cast<ptrdiff_t>(index));
-  if (ended->sender()) tell_lost(*ended->sender(), ended->channel());
+  if (!ended->sender()) return;
+  // A peer that has come anew has not been lost with the connection of an attempt that is over.
+  const bool has_come_anew =
+      ended->channel() == Channel::Heal &&
+      std::any_of(incoming_.begin(), incoming_.end(), [&](const auto& each) {
+        return each->sender() == ended->sender() && each->channel() == Channel::Heal;
+      });
+  if (!has_come_anew) tell_lost(*ended->sender(), ended->channel());
 }
 
 size_t Transport::strangers() const {

@@ -62,9 +62,13 @@ class Transport {
   void connect(RankId peer, Endpoint endpoint, Channel channel, Instant now);
   // Queues a frame; flush() sends what is queued, small frames together. The connection is there.
   void send(RankId peer, const FrameHeader& header, std::span<const std::byte> head,
-            std::span<const std::byte> body);
-  // Closes this rank's connection of the transfer to or from the peer.
+            std::span<const std::byte> body, std::shared_ptr<const void> keep = nullptr);
+  // Bytes of the transfer to the peer that wait here and nowhere else.
+  size_t waiting_heal_bytes(RankId peer) const;
+  // Closes this rank's connection of the transfer to the peer.
   void end_heal(RankId peer);
+  // The same, and those that have come from it: what is still under way is of no more use.
+  void end_heal_both(RankId peer);
   void flush();
 
   // False: the event belongs to somebody else.

@@ -20,6 +20,13 @@ namespace {
 
 constexpr Duration kRunLimit = Duration::seconds(30);
 
+// The largest record must fit, as in live/agent.
+void widen_buffer(int socket) {
+  const int bytes = 2 * static_cast<int>(wire::kMaxRecordBytes);
+  if (::setsockopt(socket, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0)
+    ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
 // In the child: be the rank, then end.
 [[noreturn]] void be_rank(SessionOptions options, const TrainerOptions& trainer) {
   Result<std::unique_ptr<Job>> job = Job::open(std::move(options));
@@ -84,6 +91,7 @@ void Cluster::spawn(uint32_t slot) {
   os::init_death_bell({ring->bell.mutex, ring->bell.is_armed});
   int pair[2];
   CHECK(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+  for (const int end : pair) widen_buffer(end);
   const pid_t process = ::fork();
   CHECK(process >= 0);
   if (process == 0) {
@@ -171,6 +179,8 @@ void Cluster::take(Rank& rank, const wire::RankRecord& record) {
     rank.heals.push_back(*heal);
     if (heal->what == HealProgress::What::Level) announce_joiner(rank);
     if (heal->what == HealProgress::What::Failed && rank.heal_attempt < 5) order_heal(rank);
+  } else if (const auto* digest = std::get_if<wire::DigestNotice>(&record)) {
+    rank.compared.push_back(*digest);
   } else if (const auto* notice = std::get_if<wire::PeerNotice>(&record)) {
     rank.notices.push_back(*notice);
   }

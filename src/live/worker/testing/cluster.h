@@ -63,6 +63,7 @@ class Cluster {
     std::optional<wire::Done> done;
     std::vector<wire::PeerNotice> notices;
     std::vector<wire::HealNotice> heals;
+    std::vector<wire::DigestNotice> compared;
     bool is_joiner = false;
     uint32_t heal_attempt = 0;
     Turn committed;

@@ -55,6 +55,8 @@ TrainerResult train(Job& job, const TrainerOptions& options) {
   for (std::vector<float>& parameters : model.parameters)
     job.register_state("parameters" + std::to_string(&parameters - model.parameters.data()),
                        std::as_writable_bytes(std::span(parameters)));
+  std::vector<std::byte> ballast(options.ballast_bytes, std::byte{0x5a});
+  if (!ballast.empty()) job.register_state("ballast", ballast);
   paceline_step step{};
   while ((result.status = job.begin_step(&step)) == PACELINE_OK && step.step < options.steps) {
     result.status = run_step(job, options, model);
@@ -66,6 +68,8 @@ TrainerResult train(Job& job, const TrainerOptions& options) {
         model.parameters[b][i] -= rate * sum[i];
     }
     result.steps = step.step + 1;
+    if (options.logs_lead && job.is_lead()) job.log_metric("step", static_cast<double>(step.step));
+    if (options.on_update) options.on_update(job.rank(), result.steps, model.parameters[0]);
     if (result.steps == options.steps) break;
   }
   result.digest = job.state_digest();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "base/time.h"
@@ -17,6 +18,10 @@ struct TrainerOptions {
   // Called when a micro-batch has been begun, before its gradient is accumulated: the place for a
   // fault of the rank's own.
   std::function<void(uint32_t slot, const paceline_micro_batch& m)> on_micro_batch;
+  size_t ballast_bytes = 0;  // registered state that no step changes
+  bool logs_lead = false;    // the lead logs a metric at each step
+  // Called when the parameters have been updated, with `steps` updates in them.
+  std::function<void(uint32_t slot, uint64_t steps, std::span<float> parameters)> on_update = {};
   std::vector<std::vector<uint64_t>> buckets = {{40000, 3}, {1000, 17}};
 };
 
