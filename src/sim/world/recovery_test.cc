@@ -26,6 +26,36 @@ void expect_completed(const Outcome& outcome, const Model& model) {
   EXPECT_EQ(outcome.ended->verdict, Verdict::Completed) << outcome.ended->reason;
 }
 
+// --- Corruption ---
+
+TEST(Recovery, CorruptedRank_IsFoundByItsDigestAndReplaced) {
+  const Model model = model_of(4);
+  World world(model);
+  world.queue().after(kFaultAt, [&] { world.corrupt_rank(SlotId(2)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u) << "a copy from a healthy rank ends it";
+  const Incident& incident = outcome.incidents[0];
+  EXPECT_EQ(incident.kind, IncidentKind::Corruption);
+  ASSERT_TRUE(incident.rank);
+  EXPECT_EQ(incident.rank->slot, SlotId(2));
+  EXPECT_TRUE(incident.recovered);
+}
+
+// Of two, nobody knows who is right: neither is ended for it.
+TEST(Recovery, CorruptedRankOfTwo_IsReportedAndNobodyIsBlamed) {
+  const Model model = model_of(2);
+  World world(model);
+  world.queue().after(kFaultAt, [&] { world.corrupt_rank(SlotId(1)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u) << "said once";
+  const Incident& incident = outcome.incidents[0];
+  EXPECT_EQ(incident.kind, IncidentKind::Corruption);
+  EXPECT_FALSE(incident.rank);
+  EXPECT_NE(incident.evidence.find("no majority"), std::string::npos) << incident.evidence;
+}
+
 // --- Hang ---
 
 TEST(Recovery, FrozenRank_IsFoundInASecondAndReplaced) {

@@ -9,6 +9,11 @@
 #include "sim/world/world.h"
 
 namespace paceline::sim {
+namespace {
+
+constexpr uint64_t kDigestInterval = 16;  // steps between comparisons of the state
+
+}  // namespace
 
 SimulatedRank::SimulatedRank(World& world, const DesiredRank& desired, HostId host,
                              int64_t process_id)
@@ -95,6 +100,7 @@ void SimulatedRank::receive_state(uint32_t attempt) {
       SimulatedRank* giver = world_.find(donor.rank);
       if (giver == nullptr || !giver->is_alive() || giver->is_frozen()) continue;
       donor_ = donor.rank;
+      state_error_ = giver->state_error_;
       core_.state_received(giver->core().position());
       world_.safety().starts_at(id_, core_.position().committed);
       world_.watch_donor(donor_, id_);
@@ -142,6 +148,10 @@ void SimulatedRank::begin_turn() {
   turn_begun_ = world_.queue().now();
   turn_compute_ = longest_compute_ = Duration();
   turn_micro_batches_ = 0;
+  if (core_.phase() == rank::Phase::Member && step_begun_.value() % kDigestInterval == 0)
+    world_.from_rank(
+        *this,
+        RankDigest{.rank = id_, .step = step_begun_, .digest = step_begun_.value() + state_error_});
   core_.begin_step();
   set_loop(Loop::InFinish);
   settle();

@@ -53,6 +53,7 @@ class SimulatedRank {
   void hang() {
     is_hung_ = true;
   }  // its training thread never comes back from the next micro-batch
+  void corrupt() { state_error_ = 1; }
   void slow_down(uint32_t percent) { slowness_percent_ = percent; }
 
   // A donor has committed a turn; or the joiner asks for its state.
@@ -100,6 +101,7 @@ class SimulatedRank {
   bool is_frozen_ = false;
   bool is_hung_ = false;
   uint32_t slowness_percent_ = 100;
+  uint64_t state_error_ = 0;  // what its state differs by from what it should be; a copy has it too
   Loop loop_ = Loop::Starting;
   Step step_begun_;
   std::deque<std::function<void()>> frozen_actions_;

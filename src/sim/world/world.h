@@ -47,6 +47,7 @@ class World {
   void thaw_rank(SlotId slot);
   void hang_rank(SlotId slot);
   void slow_rank(SlotId slot, uint32_t percent);
+  void corrupt_rank(SlotId slot);  // its state, unnoticed by itself
   void lose_host(uint32_t index,
                  Duration for_time);  // agent and ranks frozen in one go, then thawed
   void freeze_agent(uint32_t index, Duration for_time);  // its ranks go on

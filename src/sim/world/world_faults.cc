@@ -29,6 +29,10 @@ void World::slow_rank(SlotId slot, uint32_t percent) {
   if (SimulatedRank* rank = owner_of(slot)) rank->slow_down(percent);
 }
 
+void World::corrupt_rank(SlotId slot) {
+  if (SimulatedRank* rank = owner_of(slot)) rank->corrupt();
+}
+
 void World::lose_host(uint32_t index, Duration for_time) {
   SimulatedHost& host = *hosts_.at(index);
   if (host.is_frozen) return;
