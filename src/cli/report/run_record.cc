@@ -62,6 +62,9 @@ void RunRecord::take_turn(const TurnCommitted& turn) {
 
 bool RunRecord::answers(const Incident& incident, const InjectedFault& fault) const {
   if (fault.at > incident.detected) return false;
+  // Struck at the donor, noticed by the joiner.
+  const bool is_corruption = incident.kind == IncidentKind::Corruption;
+  if (is_corruption || fault.kind == "corrupt") return is_corruption && fault.kind == "corrupt";
   if (incident.rank && fault.rank && !fault.is_whole_host) return *incident.rank == *fault.rank;
   if (!fault.is_whole_host) return false;
   if (incident.host) {

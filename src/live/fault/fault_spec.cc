@@ -94,6 +94,10 @@ Status take_option(FaultSpec& spec, std::string_view name, std::string_view valu
     const auto after = number_in<uint32_t>(value);
     if (!after) return not_a_number();
     spec.after = Duration::microseconds(*after);
+  } else if (name == "after_ms") {
+    const auto after = number_in<uint32_t>(value);
+    if (!after) return not_a_number();
+    spec.after_start = Duration::milliseconds(*after);
   } else if (name == "factor") {
     const auto factor = number_in<double>(value);
     if (!factor || !(*factor > 1 && *factor <= 1000))
@@ -110,9 +114,37 @@ Status take_option(FaultSpec& spec, std::string_view name, std::string_view valu
     return bad(spec.text, str("unknown phase '", value, "'"), "known: " + names_in(kPhases));
   } else {
     return bad(spec.text, str("unknown option '", name, "'"),
-               "known: step, rank, phase, after_us, for, factor, micro_batch");
+               "known: step, after_ms, rank, phase, after_us, for, factor, micro_batch");
   }
   return {};
+}
+
+// Without steps only what needs neither a phase nor the program's help.
+bool works_by_time(const FaultSpec& spec) {
+  switch (spec.kind) {
+    case FaultKind::Kill:
+    case FaultKind::Stop:
+    case FaultKind::Slow:
+    case FaultKind::LoseHost:
+    case FaultKind::KillAgent:
+    case FaultKind::KillController:
+      return spec.phase == FaultPhase::Any;
+    default:
+      return false;
+  }
+}
+
+Result<FaultSpec> checked(FaultSpec spec, bool has_step) {
+  const std::string_view kind = name_of(spec.kind);
+  const bool is_for_all = spec.kind == FaultKind::KillController || spec.kind == FaultKind::Corrupt;
+  if (has_step == spec.after_start.has_value())
+    return bad(spec.text, has_step ? "both step and after_ms" : "no step",
+               str("write ", kind, "@step=40:rank=3"));
+  if (spec.after_start && !works_by_time(spec))
+    return bad(spec.text, "cannot strike by time alone", str("write ", kind, "@step=40:rank=3"));
+  if (!spec.rank && !is_for_all)
+    return bad(spec.text, "no rank", str("write ", kind, "@step=", spec.step, ":rank=3"));
+  return spec;
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -162,10 +194,7 @@ Result<FaultSpec> parse_fault(std::string_view text) {
     TRY(take_option(spec, option.substr(0, equals), option.substr(equals + 1)));
     has_step = has_step || option.substr(0, equals) == "step";
   }
-  if (!has_step) return bad(text, "no step", str("write ", kind_name, "@step=40:rank=3"));
-  if (!spec.rank && spec.kind != FaultKind::KillController)
-    return bad(text, "no rank", str("write ", kind_name, "@step=", spec.step, ":rank=3"));
-  return spec;
+  return checked(spec, has_step);
 }
 
 Result<std::vector<FaultSpec>> parse_fault_lines(std::string_view text) {

@@ -6,6 +6,8 @@
 //   kill@step=40:rank=3,phase=reduce       SIGKILL to the process that owns slot 3
 //   slow@step=100:rank=1,factor=3,for=10s  stopped and continued from outside, three times as slow
 //
+//   kill@after_ms=1500:rank=1              for programs without steps: since the rank was placed
+//
 // `step` is the number of updates applied when the fault strikes; `rank` the slot whose present
 // owner it strikes. A fault that finds its slot empty waits for the next owner.
 #pragma once
@@ -31,7 +33,7 @@ enum class FaultKind : uint8_t {
   LoseHost,        // agent and ranks of the rank's host frozen in one go
   KillAgent,       // SIGKILL to the agent of the rank's host
   KillController,  // SIGKILL to the controller
-  Corrupt,         // one flipped byte in a transfer of state
+  Corrupt,         // one flipped bit in a donor's copy of the state, while a rank heals
   Poison,          // whoever computes one micro-batch dies by itself
 };
 
@@ -41,7 +43,9 @@ enum class FaultPhase : uint8_t { Any, Compute, Reduce, Commit, Prepare, Heal };
 struct FaultSpec {
   FaultKind kind = FaultKind::Kill;
   uint64_t step = 0;
-  std::optional<uint32_t> rank;  // none only for KillController
+  // Instead of a step, for programs that do not use libpaceline: since the rank was placed.
+  std::optional<Duration> after_start;
+  std::optional<uint32_t> rank;  // none only for KillController and Corrupt (any donor)
   FaultPhase phase = FaultPhase::Any;
   Duration after;                       // waited after the phase has been seen
   std::optional<Duration> lasts;        // `for=`; none: the kind's default

@@ -43,6 +43,19 @@ TEST(FaultSpec, FaultSpec_EveryKind_RoundTripsItsName) {
   }
 }
 
+TEST(FaultSpec, ByTime_NeedsNoStep) {
+  const Result<FaultSpec> fault = parse_fault("lose-host@after_ms=1500:rank=1,for=2s");
+  ASSERT_TRUE(fault.has_value()) << fault.error().message;
+  EXPECT_EQ(fault->after_start, Duration::milliseconds(1500));
+  EXPECT_FALSE(parse_fault("hang@after_ms=1500:rank=1").has_value());
+  EXPECT_FALSE(parse_fault("kill@after_ms=1500:rank=1,step=3").has_value());
+}
+
+TEST(FaultSpec, Corrupt_MayStrikeAnyDonor) {
+  EXPECT_TRUE(parse_fault("corrupt@step=40").has_value());
+  EXPECT_FALSE(parse_fault("kill@step=40").has_value());
+}
+
 struct BadFault {
   const char* text;
   const char* named;  // must be part of the message

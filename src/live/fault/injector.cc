@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "live/fault/hijack.h"
+#include "live/fault/memory_of.h"
 #include "live/os/clock.h"
 
 namespace paceline::fault {
@@ -16,7 +17,9 @@ constexpr Duration kFarPause = Duration::milliseconds(5);
 constexpr Duration kSlowPeriod = Duration::milliseconds(4);
 constexpr Duration kLoseHostDefault = Duration::seconds(10);
 constexpr Duration kSlowDefault = Duration::seconds(10);
+constexpr Duration kCopyTime = Duration::microseconds(500);
 constexpr uint64_t kNearSteps = 2;
+constexpr const char* kSnapshotLabel = "paceline-snapshot";  // as the library names the memfd
 // Two ranks that die of the same micro-batch make it poison; a third must not be needed.
 constexpr size_t kPoisonStrikes = 3;
 
@@ -68,6 +71,13 @@ bool is_at_step(const FaultSpec& spec, const RankGlance& glance) {
          glance.step + (spec.kind == FaultKind::Skip ? 1 : 0) >= spec.step;
 }
 
+bool flip_bit(pid_t process, uintptr_t address) {
+  uint8_t byte = 0;
+  if (!read_memory(process, address, &byte, 1)) return false;
+  byte ^= 1;
+  return write_memory(process, address, &byte, 1);
+}
+
 Duration part_of(Duration period, double fraction) {
   return Duration::nanoseconds(
       static_cast<int64_t>(static_cast<double>(period.in_nanoseconds()) * fraction));
@@ -101,7 +111,10 @@ Injector::~Injector() {
 void Injector::rank_placed(const PlacedRank& rank) {
   const os::MutexLock lock(mutex_);
   PlacedRank& owner = world_.owners[rank.rank.slot.value()];
-  if (owner.rank.incarnation <= rank.rank.incarnation && rank.process > 0) owner = rank;
+  if (owner.rank.incarnation > rank.rank.incarnation || rank.process <= 0) return;
+  const Instant at = owner.process == rank.process ? owner.at : os::now();
+  owner = rank;
+  owner.at = at;
 }
 
 void Injector::agent_started(const std::string& host_name, pid_t process) {
@@ -133,14 +146,16 @@ void Injector::run() {
 Duration Injector::advance(const World& world) {
   Duration pause = pending_.empty() && stopped_.empty() ? Duration::seconds(1) : kFarPause;
   std::erase_if(pending_, [this, &world, &pause](Pending& pending) {
-    return pending.spec.kind == FaultKind::Poison ? advance_poison(pending, world, pause)
-                                                  : advance_pending(pending, world, pause);
+    if (pending.spec.after_start) return advance_by_time(pending, world, pause);
+    if (pending.spec.kind == FaultKind::Poison) return advance_poison(pending, world, pause);
+    if (pending.spec.kind == FaultKind::Corrupt) return advance_corrupt(pending, world, pause);
+    return advance_pending(pending, world, pause);
   });
   advance_stopped(pause);
   return pause;
 }
 
-const Injector::Watched* Injector::watched(const PlacedRank& owner) {
+Injector::Watched* Injector::watched(const PlacedRank& owner) {
   const auto known = watched_.find(owner.rank.slot.value());
   if (known != watched_.end() && known->second.rank == owner.rank) return &known->second;
   Result<RingProbe> probe = RingProbe::open(owner.process);
@@ -157,7 +172,7 @@ bool Injector::advance_pending(Pending& pending, const World& world, Duration& p
   // Without a rank the fault goes by the steps of the first slot.
   const auto owner = spec.rank ? world.owners.find(*spec.rank) : world.owners.begin();
   if (owner == world.owners.end()) return false;
-  const Watched* rank = watched(owner->second);
+  Watched* rank = watched(owner->second);
   if (rank == nullptr) return false;
   const RankGlance glance = rank->probe.glance();
   if (glance.step + kNearSteps >= spec.step) pause = std::min(pause, kNearPause);
@@ -176,7 +191,7 @@ bool Injector::advance_pending(Pending& pending, const World& world, Duration& p
 bool Injector::advance_poison(Pending& pending, const World& world, Duration& pause) {
   const FaultSpec& spec = pending.spec;
   for (const auto& [slot, owner] : world.owners) {
-    const Watched* rank = watched(owner);
+    Watched* rank = watched(owner);
     if (rank == nullptr) continue;
     const RankGlance glance = rank->probe.glance();
     if (glance.step + kNearSteps >= spec.step) pause = std::min(pause, kNearPause);
@@ -198,8 +213,58 @@ bool Injector::advance_poison(Pending& pending, const World& world, Duration& pa
   return pending.poisoned_ranks.size() >= kPoisonStrikes;
 }
 
+// A donor's copy of the state, while a joiner heals from it: one bit is flipped in its last part,
+// so that it is found in a chunk that is still to be sent. The copy must have been finished before:
+// it is given kCopyTime after it was first seen.
+bool Injector::advance_corrupt(Pending& pending, const World& world, Duration& pause) {
+  const FaultSpec& spec = pending.spec;
+  bool has_joiner = false;
+  bool is_near = false;
+  for (const auto& [slot, owner] : world.owners) {
+    Watched* rank = watched(owner);
+    const RankGlance glance = rank == nullptr ? RankGlance{} : rank->probe.glance();
+    has_joiner = has_joiner || glance.phase == RankPhase::Heal;
+    is_near = is_near || glance.step >= spec.step;
+  }
+  if (!is_near || !has_joiner) {
+    pending.phase_seen.reset();
+    if (is_near) pause = std::min(pause, kNearPause);
+    return false;
+  }
+  pause = std::min(pause, kNearPause);
+  for (const auto& [slot, owner] : world.owners) {
+    if (spec.rank && *spec.rank != slot) continue;
+    for (const Mapping& copy : memfds_of(owner.process, kSnapshotLabel)) {
+      if (!pending.phase_seen) pending.phase_seen = os::now();
+      if (os::now() < *pending.phase_seen + std::max(spec.after, kCopyTime)) return false;
+      if (!flip_bit(owner.process, copy.begin + copy.size_bytes / 8 * 7)) continue;
+      pending.spec.phase = FaultPhase::Heal;
+      Watched* rank = watched(owner);
+      report(pending, owner, rank == nullptr ? RankGlance{} : rank->probe.glance(), os::now(), "");
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Injector::advance_by_time(Pending& pending, const World& world, Duration& pause) {
+  const auto owner =
+      pending.spec.rank ? world.owners.find(*pending.spec.rank) : world.owners.begin();
+  if (owner == world.owners.end()) return false;
+  if (os::now() < owner->second.at + *pending.spec.after_start) return false;
+  pause = std::min(pause, kNearPause);
+  strike(pending, world, owner->second, RankGlance{});
+  return true;
+}
+
 void Injector::strike(const Pending& pending, const World& world, const PlacedRank& owner,
                       const RankGlance& glance) {
+  const Instant at = os::now();  // before: detection may be faster than what follows the act
+  report(pending, owner, glance, at, act(pending.spec, world, owner, glance));
+}
+
+void Injector::report(const Pending& pending, const PlacedRank& owner, const RankGlance& glance,
+                      Instant at, std::string failure) {
   Struck struck;
   struck.spec = pending.spec;
   struck.rank = owner.rank;
@@ -207,8 +272,8 @@ void Injector::strike(const Pending& pending, const World& world, const PlacedRa
   struck.process = owner.process;
   struck.step = glance.step;
   struck.phase = pending.spec.phase == FaultPhase::Any ? phase_of(glance) : pending.spec.phase;
-  struck.at = os::now();
-  struck.failure = act(pending.spec, world, owner, glance);
+  struck.at = at;
+  struck.failure = std::move(failure);
   on_struck_(struck);
 }
 
@@ -253,9 +318,9 @@ std::string Injector::act(const FaultSpec& spec, const World& world, const Place
       game_day_->skip(owner.rank.slot.value(), std::max(spec.step, glance.step + 1));
       return "";
     case FaultKind::Corrupt:
-      break;
+      break;  // strikes a copy, not a rank
   }
-  return "not in this version";
+  return "it needs a step to strike at";
 }
 
 std::string Injector::stop(const FaultSpec& spec, std::vector<pid_t> processes) {

@@ -4,6 +4,8 @@
 // doing (RingProbe). It acts from outside too: signals and ptrace. Its own thread looks every 200
 // us while a fault is near or under way, else every 5 ms.
 //
+// Programs without a ring have no steps: their faults strike a time after the rank was placed.
+//
 // A fault waits until the owner of its slot has reached its step and phase. If the step passes
 // without the phase having been seen, the fault strikes in the first such phase later on.
 //
@@ -33,6 +35,7 @@ struct PlacedRank {
   RankId rank;
   std::string host_name;
   pid_t process = 0;
+  Instant at{};  // when it was placed; set by the injector
 };
 
 // A fault that has struck, or that could not.
@@ -94,10 +97,15 @@ class Injector {
   Duration advance(const World& world);
   bool advance_pending(Pending& pending, const World& world, Duration& pause);
   bool advance_poison(Pending& pending, const World& world, Duration& pause);
+  bool advance_corrupt(Pending& pending, const World& world, Duration& pause);
+  // For ranks without a ring: the kinds that need none, some time after the rank was placed.
+  bool advance_by_time(Pending& pending, const World& world, Duration& pause);
   void advance_stopped(Duration& pause);
-  const Watched* watched(const PlacedRank& owner);
+  Watched* watched(const PlacedRank& owner);
   void strike(const Pending& pending, const World& world, const PlacedRank& owner,
               const RankGlance& glance);
+  void report(const Pending& pending, const PlacedRank& owner, const RankGlance& glance, Instant at,
+              std::string failure);
   std::string act(const FaultSpec& spec, const World& world, const PlacedRank& owner,
                   const RankGlance& glance);
   std::string stop(const FaultSpec& spec, std::vector<pid_t> processes);

@@ -33,20 +33,20 @@ char state_of(pid_t process) {
 class Victim {
  public:
   Victim() {
-    ring_descriptor_ = ::memfd_create("ring", 0);
+    ring_descriptor_ = ::memfd_create(kRingLabel, 0);
     EXPECT_EQ(::ftruncate(ring_descriptor_, sizeof(wire::RankRing)), 0);
     void* memory = ::mmap(nullptr, sizeof(wire::RankRing), PROT_READ | PROT_WRITE, MAP_SHARED,
                           ring_descriptor_, 0);
     ring_ = new (memory) wire::RankRing{};
     ring_->version = wire::kRingVersion;
     ring_->magic = wire::kRingMagic;
-    const std::string variable = str(wire::kRingEnvironment, "=", ring_descriptor_);
+    std::string descriptor = str(ring_descriptor_);
     process_ = ::fork();
     if (process_ == 0) {
       char program[] = "/proc/self/exe";
       char argument[] = "--be-a-victim";
-      char* arguments[] = {program, argument, nullptr};
-      char* environment[] = {const_cast<char*>(variable.c_str()), nullptr};
+      char* arguments[] = {program, argument, descriptor.data(), nullptr};
+      char* environment[] = {nullptr};
       ::execve(program, arguments, environment);
       ::_exit(127);
     }
@@ -230,7 +230,11 @@ TEST(Injector, EmptySlot_TheFaultWaitsForTheNextOwner) {
 }  // namespace paceline::fault
 
 int main(int argument_count, char** arguments) {
-  if (argument_count == 2 && std::string(arguments[1]) == paceline::fault::kVictimArgument) {
+  if (argument_count == 3 && std::string(arguments[1]) == paceline::fault::kVictimArgument) {
+    const int ring = std::stoi(arguments[2]);
+    const auto read_write = PROT_READ | PROT_WRITE;
+    ::mmap(nullptr, sizeof(paceline::wire::RankRing), read_write, MAP_SHARED, ring, 0);
+    ::close(ring);  // as the library does
     while (true) ::pause();
   }
   ::testing::InitGoogleTest(&argument_count, arguments);

@@ -1,7 +1,8 @@
 // RingProbe: what a rank is doing, read from the memory that it shares with its agent.
 //
 // An outsider's look: the ring is found through /proc by the process id alone, so that neither the
-// agent nor the library knows of it. Reading does not disturb the rank.
+// agent nor the library knows of it. The library closes the ring's descriptor once it has mapped
+// it, so what is read is the mapping, from the process's memory. Reading does not disturb the rank.
 #pragma once
 
 #include <sys/types.h>
@@ -14,6 +15,8 @@
 #include "live/wire/rank_ring.h"
 
 namespace paceline::fault {
+
+inline constexpr const char* kRingLabel = "paceline-ring";  // as the agent names the memfd
 
 struct RankGlance {
   uint64_t step = 0;
@@ -28,15 +31,16 @@ class RingProbe {
  public:
   // Unavailable while the process is being started.
   static Result<RingProbe> open(pid_t process);
-  ~RingProbe();
-  RingProbe(RingProbe&& other) noexcept;
-  RingProbe& operator=(RingProbe&& other) noexcept;
 
-  RankGlance glance() const;
+  // Once the process has ended: what it was doing last.
+  RankGlance glance();
 
  private:
-  explicit RingProbe(const wire::RankRing* ring) : ring_(ring) {}
-  const wire::RankRing* ring_ = nullptr;
+  RingProbe(pid_t process, uintptr_t ring) : process_(process), ring_(ring) {}
+
+  pid_t process_;
+  uintptr_t ring_;  // its address in the process
+  RankGlance last_;
 };
 
 }  // namespace paceline::fault
