@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "live/checkpoint/checkpoint_directory.h"
 #include "live/wire/rank_ring.h"
 
 namespace paceline::worker {
@@ -62,6 +63,31 @@ Status take_agent(const Lookup& lookup, SessionOptions& options) {
   return {};
 }
 
+// Without a file that the launcher has chosen, PACELINE_RESUME=1 means the newest. A joiner takes
+// its state from members.
+Result<CheckpointOptions> checkpoint_options_from(const Lookup& lookup, bool is_joiner) {
+  CheckpointOptions options;
+  options.directory = lookup(checkpoint::kDirectoryVariable).value_or("");
+  const std::string every = lookup(checkpoint::kEveryVariable).value_or("auto");
+  if (every != "auto") {
+    TRY_ASSIGN(options.every, parse_number<uint64_t>(checkpoint::kEveryVariable, every));
+  }
+  if (const auto generation = lookup(checkpoint::kGenerationVariable)) {
+    TRY_ASSIGN(options.generation,
+               parse_number<uint64_t>(checkpoint::kGenerationVariable, *generation));
+  }
+  if (is_joiner) return options;
+  options.resume_from = lookup(checkpoint::kResumeFromVariable).value_or("");
+  if (!options.resume_from.empty() || options.directory.empty() ||
+      lookup(checkpoint::kResumeVariable).value_or("") != "1")
+    return options;
+  const std::vector<checkpoint::Entry> entries = checkpoint::list(options.directory);
+  if (entries.empty()) return options;
+  options.resume_from = entries.front().path;
+  options.generation = entries.front().manifest.order.generation + 1;
+  return options;
+}
+
 }  // namespace
 
 Result<SessionOptions> options_from(const Lookup& lookup) {
@@ -75,12 +101,17 @@ Result<SessionOptions> options_from(const Lookup& lookup) {
   } else {
     options.micro_batches = 0;
   }
+  if (const auto text = lookup(wire::kSeedEnvironment)) {
+    TRY_ASSIGN(options.seed, parse_number<uint64_t>(wire::kSeedEnvironment, *text));
+    options.is_seed_set = true;
+  }
   const std::string reduce = lookup(wire::kReduceEnvironment).value_or("exact");
   if (reduce != "exact" && reduce != "fast")
     return Failure{ErrorCode::InvalidArgument,
                    str(wire::kReduceEnvironment, "='", reduce, "' is neither exact nor fast")};
   options.reduce = reduce == "fast" ? ReduceMode::Fast : ReduceMode::Exact;
   if (lookup(wire::kSocketEnvironment)) TRY(take_agent(lookup, options));
+  TRY_ASSIGN(options.checkpoint, checkpoint_options_from(lookup, options.is_joiner));
   return options;
 }
 
@@ -90,7 +121,3 @@ std::optional<std::string> process_environment(const char* name) {
 }
 
 }  // namespace paceline::worker
-  if (const auto text = lookup(wire::kSeedEnvironment)) {
-    TRY_ASSIGN(options.seed, parse_number<uint64_t>(wire::kSeedEnvironment, *text));
-    options.is_seed_set = true;
-  }

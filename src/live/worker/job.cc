@@ -22,6 +22,8 @@ Result<std::unique_ptr<Job>> Job::open(SessionOptions options) {
   const SessionOptions identity{.self = options.self,
                                 .seed = options.seed,
                                 .reduce = options.reduce,
+                                .is_joiner = options.is_joiner,
+                                .checkpoint = options.checkpoint,
                                 .agent_socket = {},
                                 .ring = {}};
   TRY_ASSIGN(std::unique_ptr<Session> session, Session::open(std::move(options)));
@@ -32,6 +34,7 @@ Job::Job(std::unique_ptr<Session> session, const SessionOptions& options)
     : rank_(options.self),
       seed_(options.seed),
       reduce_(options.reduce),
+      checkpoints_(options.checkpoint, options.self, os::now()),
       session_(std::move(session)) {
   session_->watch_this_thread();
   if (!session_->has_agent()) return;
@@ -99,7 +102,8 @@ paceline_status Job::register_state(std::string name, std::span<std::byte> bytes
 paceline_status Job::start() {
   if (registered_.empty())
     return fail(PACELINE_EINVAL, "begin_step: register at least one bucket first");
-  const Status status = session_->start(std::move(registered_), state_.size_bytes(), os::now());
+  const Status status =
+      session_->start(std::move(registered_), state_.size_bytes(), initial_, os::now());
   if (!status) return fail(PACELINE_EIO, "begin_step: " + status.error().message);
   stage_ = Stage::Between;
   session_->poller().wake();
@@ -112,14 +116,16 @@ paceline_status Job::begin_step(paceline_step* step) {
   if (stage_ == Stage::InStep)
     return fail(PACELINE_EINVAL, "begin_step: finish_step has not returned OK");
   if (stage_ == Stage::Ended) return fail(PACELINE_EINVAL, "begin_step: this rank has ended");
+  if (const paceline_status status = resume(); status != PACELINE_OK) return status;
   for (;;) {
     offer_copy();
+    offer_digest();
+    save_state(SaveWhen::Due);
     const os::MutexLock lock(mutex_);
     if (stage_ == Stage::Setup) {
       session_->watch_this_thread();
       if (const paceline_status status = start(); status != PACELINE_OK) return status;
     }
-    offer_digest();
     if (const paceline_status status = wait_for_membership(); status != PACELINE_OK) return status;
     if (session_->wants_copy() || session_->wants_digest()) continue;
     session_->enter_phase(RankPhase::Outside, os::now());
@@ -131,6 +137,11 @@ paceline_status Job::begin_step(paceline_step* step) {
       stage_ = Stage::Ended;
       return PACELINE_STOP;
     }
+    const uint32_t micro_batches = session_->micro_batches();
+    if (resumed_micro_batches_.value_or(micro_batches) != micro_batches)
+      return fail(PACELINE_EINVAL,
+                  str("begin_step: the checkpoint was made with ", *resumed_micro_batches_,
+                      " micro-batches a step, not ", micro_batches));
     session_->begin_step(os::now());
     stage_ = Stage::InStep;
     step_ = session_->core().position().step;
@@ -158,10 +169,12 @@ paceline_status Job::wait_for_membership() {
 
 void Job::offer_copy() {
   std::vector<std::byte> own_state;
+  Result<Snapshot> copy = Snapshot{};
   {
     const os::MutexLock lock(mutex_);
     if (!session_->is_started() || !session_->wants_copy()) return;
     own_state = session_->own_state();
+    copy = session_->prepare_copy(state_.size_bytes() + own_state.size());
   }
   // Without the mutex: nothing else touches the state, and no turn can be committed meanwhile.
   if (copy) {
@@ -182,12 +195,10 @@ void Job::offer_digest() {
     if (!session_->wants_digest()) return;
   }
   const uint64_t digest = state_digest();
-  Result<Snapshot> copy = Snapshot{};
   const os::MutexLock lock(mutex_);
   session_->give_digest(digest);
 }
 
-    copy = session_->prepare_copy(state_.size_bytes() + own_state.size());
 void Job::load_snapshot() {
   std::span<const std::byte> rest = session_->snapshot().bytes();
   for (const StateRegistry::Part& part : state_.parts()) {
@@ -195,6 +206,7 @@ void Job::load_snapshot() {
     rest = rest.subspan(part.bytes.size());
   }
   session_->snapshot_loaded(rest, os::now());
+  session_->confirm_snapshot(state_.digest(session_->own_state()));
 }
 
 paceline_status Job::next_micro_batch(paceline_micro_batch* micro_batch) {
@@ -206,7 +218,6 @@ paceline_status Job::next_micro_batch(paceline_micro_batch* micro_batch) {
                 "next_micro_batch: the micro-batch before is not accumulated in every bucket");
   const std::optional<MicroBatch> m = session_->begin_micro_batch(os::now());
   if (!m) return PACELINE_NONE;
-  session_->confirm_snapshot(state_.digest(session_->own_state()));
   *micro_batch = {step_.value(), m->value(), micro_batch_seed(seed_, step_, *m)};
   return PACELINE_OK;
 }
@@ -299,8 +310,20 @@ uint32_t Job::world_size() {
   return std::max(1u, static_cast<uint32_t>(session_->core().epoch().members.size()));
 }
 
+bool Job::is_lead() {
+  const os::MutexLock lock(mutex_);
+  return session_->is_started() && session_->is_lead();
+}
+
 paceline_status Job::finalize() {
   const uint64_t digest = state_digest();
+  if (stage_ != Stage::InStep) {
+    {
+      const os::MutexLock lock(mutex_);
+      session_->enter_phase(RankPhase::Done, os::now());
+    }
+    save_last_state();
+  }
   {
     const os::MutexLock lock(mutex_);
     session_->enter_phase(RankPhase::Done, os::now());
@@ -310,11 +333,6 @@ paceline_status Job::finalize() {
   for (;;) {
     offer_copy();
     const os::MutexLock lock(mutex_);
-bool Job::is_lead() {
-  const os::MutexLock lock(mutex_);
-  return session_->is_started() && session_->is_lead();
-}
-
     if (session_->is_released()) return PACELINE_OK;
     if (const paceline_status status = check_alive(); status != PACELINE_OK) return status;
     if (!session_->wants_copy()) wait();

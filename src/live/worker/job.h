@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "base/result.h"
 #include "live/os/mutex.h"
 #include "live/worker/bucket.h"
+#include "live/worker/checkpoint_writer.h"
 #include "live/worker/session.h"
 #include "live/worker/state_registry.h"
 #include "paceline/paceline.h"
@@ -46,9 +48,9 @@ class Job {
   uint64_t state_digest();
   uint32_t rank() const { return rank_.slot.value(); }
   uint32_t world_size();
+  bool is_lead();
   // Returns when no other rank can need this one's state. Nothing but the destructor may follow.
   paceline_status finalize();
-  bool is_lead();
   void abort();
 
   // The text of the last error, until the next call that fails.
@@ -64,10 +66,25 @@ class Job {
   // Copies the state for a joiner that waits for it. At a commit boundary only.
   void offer_copy() EXCLUDES(mutex_);
   void load_snapshot() REQUIRES(mutex_);
-  // OK unless there is no point in waiting any longer.
-  paceline_status check_alive() REQUIRES(mutex_);
   // Says what the state hashes to when all members do. At a commit boundary only.
   void offer_digest() EXCLUDES(mutex_);
+
+  // --- checkpoint_job.cc ---
+  enum class SaveWhen : uint8_t { Due, Last };
+  // Hands a copy of the state over to be written, if this rank is the one that does. At a commit
+  // boundary only.
+  void save_state(SaveWhen when) EXCLUDES(mutex_);
+  // The same, if it is not saved yet, and waits until it is on disk.
+  void save_last_state() EXCLUDES(mutex_);
+  bool is_at_boundary() const REQUIRES(mutex_);
+  checkpoint::Manifest manifest() const REQUIRES(mutex_);
+  // Overwrites the registered memory with the checkpoint that the job continues from, if any.
+  paceline_status resume();
+  // Why a checkpoint does not belong to this program; empty if it does.
+  std::string misfit(const checkpoint::Manifest& manifest, uint64_t own_state_bytes) const;
+
+  // OK unless there is no point in waiting any longer.
+  paceline_status check_alive() REQUIRES(mutex_);
   void wait() REQUIRES(mutex_);
   paceline_status fail(paceline_status status, std::string text);
 
@@ -82,6 +99,9 @@ class Job {
   StateRegistry state_;
   std::vector<Bucket> registered_;  // moved into the session by the first begin_step
   Step step_;                       // begun last
+  CheckpointWriter checkpoints_;
+  rank::Position initial_;  // where the registered memory stands before the first step
+  std::optional<uint32_t> resumed_micro_batches_;  // V of the checkpoint that was loaded
   std::string last_error_;
 
   os::Mutex mutex_;

@@ -23,7 +23,8 @@ Session::Session(SessionOptions options, Poller poller, RingWriter ring)
   if (options_.agent_socket.is_open()) agent_.emplace(poller_, std::move(options_.agent_socket));
 }
 
-Status Session::start(std::vector<Bucket> buckets, uint64_t state_bytes, Instant now) {
+Status Session::start(std::vector<Bucket> buckets, uint64_t state_bytes,
+                      const rank::Position& initial, Instant now) {
   CHECK(!core_ && !buckets.empty());
   now_ = now;
   if (agent_) {
@@ -37,14 +38,14 @@ Status Session::start(std::vector<Bucket> buckets, uint64_t state_bytes, Instant
   core_.emplace(rank::RankCore::Config{.self = options_.self,
                                        .seed = options_.seed,
                                        .buckets = static_cast<uint32_t>(buckets_.size()),
-                                       .position = {},
+                                       .position = initial,
                                        .is_joiner = options_.is_joiner});
   if (!agent_) {
     start_alone();
     return {};
   }
+  digest_interval_ = digest_interval(state_bytes);
   donor_.emplace(*transport_);
-  digest_interval_ = state_bytes > kLargeStateBytes ? kLargeDigestInterval : kDigestInterval;
   if (options_.is_joiner) joiner_.emplace(*transport_, state_bytes + own_state().size());
   uint64_t gradient_bytes = 0;
   for (const Bucket& bucket : buckets_) gradient_bytes += bucket.gradient_bytes();
@@ -62,7 +63,7 @@ void Session::start_alone() {
                                 .members = {Member{options_.self, HostId(0), {}}},
                                 .owner = mine,
                                 .is_last = false,
-                                .target = Turn(0),
+                                .target = core_->position().committed,
                                 .lost_owner = mine}});
   settle(now_);
 }
@@ -131,7 +132,6 @@ void Session::send_done(uint64_t state_digest) {
       wire::Done{core_->phase() == rank::Phase::Left, core_->position().committed, state_digest});
 }
 
-std::vector<std::byte> Session::own_state() const {
 bool Session::is_lead() const {
   if (core_->phase() != rank::Phase::Member) return false;
   const Epoch& epoch = core_->epoch();
@@ -170,6 +170,7 @@ void Session::give_digest(uint64_t digest) {
   transport_->flush();
 }
 
+std::vector<std::byte> Session::own_state() const {
   std::vector<std::byte> state;
   for (const Bucket& bucket : buckets_) {
     const size_t begin = state.size();

@@ -11,6 +11,7 @@
 // Without an agent the job has this process as its only rank.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "live/os/descriptor.h"
 #include "live/worker/agent_link.h"
 #include "live/worker/bucket.h"
+#include "live/worker/checkpoint_writer.h"
 #include "live/worker/donor.h"
 #include "live/worker/joiner.h"
 #include "live/worker/poller.h"
@@ -34,21 +36,27 @@
 
 namespace paceline::worker {
 
-struct SessionOptions {
-// Steps between two comparisons of the state (0: none): often where a digest costs little, seldom
-// where it takes tens of milliseconds.
+// Steps between two comparisons of the state (0: none). A digest takes about 0.15 ms per MiB, so
+// the larger the state, the more seldom: at most 0.15 ms of a step while the longest interval is
+// not reached. A function of the size alone, which is the same on all ranks.
 inline constexpr uint64_t kDigestInterval = 16;
-inline constexpr uint64_t kLargeDigestInterval = 256;
-inline constexpr uint64_t kLargeStateBytes = 256 << 20;
+inline constexpr uint64_t kMaxDigestInterval = 256;
+inline constexpr uint64_t kDigestedBytesPerInterval = 16 << 20;
+constexpr uint64_t digest_interval(uint64_t state_bytes) {
+  return std::min(kMaxDigestInterval,
+                  kDigestInterval * (1 + state_bytes / (kDigestedBytesPerInterval + 1)));
+}
 
+struct SessionOptions {
   RankId self{SlotId(0), Incarnation(1)};
   uint64_t token = 0;
   uint32_t address = 0;        // to listen on, host byte order; 0: loopback
   uint32_t micro_batches = 1;  // V, when there is no agent
   uint64_t seed = 0;
-  ReduceMode reduce = ReduceMode::Exact;
   bool is_seed_set = false;  // by the launcher: it is not the program's to choose
+  ReduceMode reduce = ReduceMode::Exact;
   bool is_joiner = false;
+  CheckpointOptions checkpoint = {};
   os::Descriptor agent_socket;  // not open: no agent
   os::Descriptor ring;          // of an agent
 };
@@ -58,8 +66,9 @@ class Session final : private PeerHandler {
   static Result<std::unique_ptr<Session>> open(SessionOptions options);
 
   // Ends registration, and tells the agent that this rank waits to be a member.
-  // REQUIRES: at least one bucket; once.
-  Status start(std::vector<Bucket> buckets, uint64_t state_bytes, Instant now);
+  // `initial` is where its state stands. REQUIRES: at least one bucket; once.
+  Status start(std::vector<Bucket> buckets, uint64_t state_bytes, const rank::Position& initial,
+               Instant now);
 
   // --- The training thread ---
   void begin_step(Instant now);
@@ -77,14 +86,14 @@ class Session final : private PeerHandler {
   // Takes the thread that calls it as the training thread.
   void watch_this_thread();
 
-  // --- Healing, by the training thread ---
-  // A joiner waits for a copy of this rank's state at this boundary.
-  bool wants_copy() const;
   // --- Comparing the state, by the training thread ---
   // All members compare their state at this boundary, and this rank has not said yet what it has.
   bool wants_digest() const;
   void give_digest(uint64_t digest);
 
+  // --- Healing, by the training thread ---
+  // A joiner waits for a copy of this rank's state at this boundary.
+  bool wants_copy() const;
   // Where this rank stands, and room for all of its state.
   Result<Snapshot> prepare_copy(size_t state_bytes) const;
   void give_copy(Result<Snapshot> snapshot);
@@ -93,11 +102,11 @@ class Session final : private PeerHandler {
   const Snapshot& snapshot() const { return joiner_->snapshot(); }
   // Its registered parts are in place; `own_state` is the rest of it.
   void snapshot_loaded(std::span<const std::byte> own_state, Instant now);
+  // The digest of what is now in the registered memory and the scales.
+  void confirm_snapshot(uint64_t state_digest);
   // This rank has state, be it as a member or as a joiner that follows its donor.
   bool has_state() const { return is_loaded_ || core_->phase() != rank::Phase::Joining; }
   // Follows the donor: enters its epochs, and if `takes_sums` the sums of its next turn.
-  // The digest of what is now in the registered memory and the scales.
-  void confirm_snapshot(uint64_t state_digest);
   struct Follow {
     bool takes_sums = false;
   };
@@ -119,11 +128,11 @@ class Session final : private PeerHandler {
     return is_loaded_ && core_->epoch().number == EpochNumber(0) ? joiner_->snapshot().micro_batches
                                                                  : core_->epoch().micro_batches();
   }
+  // The member of the lowest slot among those that have micro-batches in the running epoch.
+  bool is_lead() const;
   size_t bucket_count() const { return buckets_.size(); }
   bool is_agent_gone() const { return agent_ && agent_->is_gone(); }
   bool is_released() const { return is_released_; }
-  // The member of the lowest slot among those that have micro-batches in the running epoch.
-  bool is_lead() const;
   // The scales of all buckets: state of the library itself that all ranks share.
   std::vector<std::byte> own_state() const;
   // Whether something has happened since the last call that a blocked call may wait for.
@@ -164,13 +173,13 @@ class Session final : private PeerHandler {
   FrameVerdict take_heal(RankId sender, const FrameHeader& header,
                          std::span<const std::byte> payload);
   void apply(const Joiner::Commit& commit);
+  bool compare(const Joiner::StateDigest& donors);
   void sweep_heals();
   bool is_fellow(RankId peer) const;
+  bool is_compared_here() const;
 
-  bool compare(const Joiner::StateDigest& donors);
   struct Current {
     MicroBatch micro_batch;
-  bool is_compared_here() const;
     bool is_void = false;  // dropped by a decision: what is left of it is ignored
     std::vector<bool> is_done;
     size_t done_count = 0;
@@ -188,12 +197,12 @@ class Session final : private PeerHandler {
   Epoch running_;  // whose EnterEpoch has been carried out; the core may be one ahead in between
   Instant now_;    // of the call that is being carried out
 
-  std::optional<StateDonor> donor_;
-  std::optional<Joiner> joiner_;
-  bool is_loaded_ = false;
   uint64_t digest_interval_ = 0;                 // steps between two comparisons; 0: none
   std::optional<Joiner::StateDigest> digested_;  // of this rank, where it was asked for last
 
+  std::optional<StateDonor> donor_;
+  std::optional<Joiner> joiner_;
+  bool is_loaded_ = false;
 
   std::optional<Current> current_;
   bool is_accumulating_ = false;  // the training thread is in an accumulator
