@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/str.h"
+#include "live/checkpoint/checkpoint_directory.h"
 #include "live/os/clock.h"
 
 namespace paceline::controller {
@@ -50,7 +51,7 @@ Status ControllerShell::restore() {
 
 void ControllerShell::note_restored(const control::JournalRecord& record) {
   if (const auto* submitted = std::get_if<control::JobSubmitted>(&record)) {
-    job_ = submitted->spec;
+    if (!job_) job_ = submitted->spec;  // the first: as it was asked for
   } else if (const auto* named = std::get_if<control::HostNamed>(&record)) {
     hosts_.emplace(named->name, named->host);
   } else if (const auto* finished = std::get_if<control::JobFinished>(&record)) {
@@ -88,6 +89,15 @@ void ControllerShell::carry_out() {
   for (const JobEvent& event : effects.watch) tell_watchers(event);
   arm_timer();
   end_when_quiet();
+  if (effects.find_checkpoint) find_checkpoint(*effects.find_checkpoint);
+}
+
+void ControllerShell::find_checkpoint(const std::string& directory) {
+  const std::vector<checkpoint::Entry> entries = checkpoint::list(directory);
+  if (entries.empty()) return step(control::CheckpointFound{});
+  const checkpoint::Manifest& newest = entries.front().manifest;
+  step(control::CheckpointFound{
+      .path = entries.front().path, .step = newest.step, .committed = newest.order.committed});
 }
 
 void ControllerShell::tell_watchers(const JobEvent& event) {

@@ -64,6 +64,8 @@ class ControllerShell final : public rpc::ControllerHandler {
   void note_restored(const control::JournalRecord& record);
   void step(const control::Event& event);
   void carry_out();
+  // Answers the machine's question for the newest checkpoint.
+  void find_checkpoint(const std::string& directory);
   void tell_watchers(const JobEvent& event);
   void arm_timer();
   // The id of a host that may be new; nullopt if its name could not be journaled.
