@@ -70,9 +70,9 @@ def is_expected(incident: dict, fault: dict) -> bool:
 
 
 def pairs_between(turns: list[dict], begin_s: float, end_s: float) -> list[tuple[dict, dict]]:
-    """Turns that follow each other, of which the second ended after `begin_s` and the first before `end_s`."""
-    return [(earlier, later) for earlier, later in zip(turns, turns[1:])
-            if later["at_s"] > begin_s and earlier["at_s"] < end_s]
+    """Turns that follow each other, of which the second ended between the two times. One under way at `end_s` is not in
+    it: the next fault has its part in it."""
+    return [(earlier, later) for earlier, later in zip(turns, turns[1:]) if begin_s < later["at_s"] <= end_s]
 
 
 def sample_of(fault: dict, incident: dict | None, turns: list[dict], end_s: float) -> Sample:
