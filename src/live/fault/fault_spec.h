@@ -33,7 +33,7 @@ enum class FaultKind : uint8_t {
   LoseHost,        // agent and ranks of the rank's host frozen in one go
   KillAgent,       // SIGKILL to the agent of the rank's host
   KillController,  // SIGKILL to the controller
-  Corrupt,         // one flipped bit in a donor's copy of the state, while a rank heals
+  Corrupt,         // one flipped bit in each donor's copy of the state, while a rank heals
   Poison,          // whoever computes one micro-batch dies by itself
 };
 

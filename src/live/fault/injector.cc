@@ -213,10 +213,13 @@ bool Injector::advance_poison(Pending& pending, const World& world, Duration& pa
   return pending.poisoned_ranks.size() >= kPoisonStrikes;
 }
 
-// A donor's copy of the state, while a joiner heals from it: one bit is flipped in its last part,
-// so that it is found in a chunk that is still to be sent. The copy must have been finished before:
-// it is given kCopyTime after it was first seen.
+// The donors' copies of the state, while a joiner heals from them. One of them sends, the others
+// vouch for it and step in, and from outside they look alike: so one bit is flipped in each, in
+// different parts, and whoever sends has one bad chunk that another has good. Late parts: a chunk
+// that was sent already does no harm. The copies must have been finished before: they are given
+// kCopyTime after one was first seen.
 bool Injector::advance_corrupt(Pending& pending, const World& world, Duration& pause) {
+  constexpr size_t kParts = 16;
   const FaultSpec& spec = pending.spec;
   bool has_joiner = false;
   bool is_near = false;
@@ -232,19 +235,22 @@ bool Injector::advance_corrupt(Pending& pending, const World& world, Duration& p
     return false;
   }
   pause = std::min(pause, kNearPause);
+  size_t struck = 0;
   for (const auto& [slot, owner] : world.owners) {
     if (spec.rank && *spec.rank != slot) continue;
     for (const Mapping& copy : memfds_of(owner.process, kSnapshotLabel)) {
       if (!pending.phase_seen) pending.phase_seen = os::now();
-      if (os::now() < *pending.phase_seen + std::max(spec.after, kCopyTime)) return false;
-      if (!flip_bit(owner.process, copy.begin + copy.size_bytes / 8 * 7)) continue;
+      const Instant at = os::now();
+      if (at < *pending.phase_seen + std::max(spec.after, kCopyTime)) return false;
+      const size_t part = kParts - 1 - struck % (kParts / 2);
+      if (!flip_bit(owner.process, copy.begin + copy.size_bytes / kParts * part)) continue;
+      if (struck++ > 0) continue;  // told once
       pending.spec.phase = FaultPhase::Heal;
       Watched* rank = watched(owner);
-      report(pending, owner, rank == nullptr ? RankGlance{} : rank->probe.glance(), os::now(), "");
-      return true;
+      report(pending, owner, rank == nullptr ? RankGlance{} : rank->probe.glance(), at, "");
     }
   }
-  return false;
+  return struck > 0;
 }
 
 bool Injector::advance_by_time(Pending& pending, const World& world, Duration& pause) {
