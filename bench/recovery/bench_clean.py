@@ -131,6 +131,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=20_000, help="of both halves together")
     parser.add_argument("--slow-step-every", type=int, default=100)
     parser.add_argument("--busy", type=int, default=8)
+    launch.end_in_order()
     arguments = parser.parse_args()
     workload = Workload(pace=arguments.pace.resolve())
     host = machine.described()

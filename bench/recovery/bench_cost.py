@@ -212,6 +212,7 @@ def parsed_arguments() -> argparse.Namespace:
 
 
 def main() -> int:
+    launch.end_in_order()
     arguments = parsed_arguments()
     gpt = Program("gpt", arguments.ranks, arguments.micro_batches, (), arguments.steps, max(1, arguments.steps // 6))
     # Nothing but the step itself: eight micro-batches of a few kilobytes that take no time.

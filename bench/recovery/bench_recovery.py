@@ -127,6 +127,7 @@ def print_result(result: Result) -> None:
 
 
 def main() -> int:
+    launch.end_in_order()
     arguments = parsed_arguments()
     workload = Workload(pace=arguments.pace.resolve(), state_mb=arguments.state_mb)
     schedules = schedules_of(arguments, workload)

@@ -99,6 +99,7 @@ def parsed_arguments() -> argparse.Namespace:
 
 
 def main() -> int:
+    launch.end_in_order()
     arguments = parsed_arguments()
     pace = arguments.pace.resolve()
     numbers = [arguments.only] if arguments.only is not None else range(arguments.first,
