@@ -17,7 +17,7 @@ constexpr Duration kFarPause = Duration::milliseconds(5);
 constexpr Duration kSlowPeriod = Duration::milliseconds(4);
 constexpr Duration kLoseHostDefault = Duration::seconds(10);
 constexpr Duration kSlowDefault = Duration::seconds(10);
-constexpr Duration kCopyTime = Duration::microseconds(500);
+constexpr Duration kCopyPause = Duration::microseconds(50);
 constexpr uint64_t kNearSteps = 2;
 constexpr const char* kSnapshotLabel = "paceline-snapshot";  // as the library names the memfd
 // Two ranks that die of the same micro-batch make it poison; a third must not be needed.
@@ -76,6 +76,23 @@ bool flip_bit(pid_t process, uintptr_t address) {
   if (!read_memory(process, address, &byte, 1)) return false;
   byte ^= 1;
   return write_memory(process, address, &byte, 1);
+}
+
+// True once the donor must have finished copy and checksums. Its fresh memory reads as zero until
+// the copy gets there; the checksums follow at memory speed.
+bool is_sealed(pid_t process, const Mapping& copy, std::map<pid_t, Instant>& ends_seen) {
+  constexpr size_t kTail = 16;  // parts
+  constexpr int64_t kBytesPerMicrosecond = 3000;
+  const auto seen = ends_seen.find(process);
+  if (seen == ends_seen.end()) {
+    uint64_t word = 0;
+    const uintptr_t at = copy.begin + (copy.size_bytes - copy.size_bytes / kTail / 2) / 8 * 8;
+    if (read_memory(process, at, &word, sizeof word) && word != 0)
+      ends_seen.emplace(process, os::now());
+    return false;
+  }
+  return os::now() - seen->second >=
+         Duration::microseconds(static_cast<int64_t>(copy.size_bytes) / kBytesPerMicrosecond);
 }
 
 Duration part_of(Duration period, double fraction) {
@@ -216,8 +233,7 @@ bool Injector::advance_poison(Pending& pending, const World& world, Duration& pa
 // The donors' copies of the state, while a joiner heals from them. One of them sends, the others
 // vouch for it and step in, and from outside they look alike: so one bit is flipped in each, in
 // different parts, and whoever sends has one bad chunk that another has good. Late parts: a chunk
-// that was sent already does no harm. The copies must have been finished before: they are given
-// kCopyTime after one was first seen.
+// that was sent already does no harm. Not before the copy has its checksums: see is_sealed().
 bool Injector::advance_corrupt(Pending& pending, const World& world, Duration& pause) {
   constexpr size_t kParts = 16;
   const FaultSpec& spec = pending.spec;
@@ -229,28 +245,25 @@ bool Injector::advance_corrupt(Pending& pending, const World& world, Duration& p
     has_joiner = has_joiner || glance.phase == RankPhase::Heal;
     is_near = is_near || glance.step >= spec.step;
   }
-  if (!is_near || !has_joiner) {
-    pending.phase_seen.reset();
-    if (is_near) pause = std::min(pause, kNearPause);
-    return false;
-  }
-  pause = std::min(pause, kNearPause);
-  size_t struck = 0;
+  if (is_near) pause = std::min(pause, kNearPause);
+  if (!is_near || !has_joiner) return !pending.corrupted.empty();
+  pause = std::min(pause, kCopyPause);
   for (const auto& [slot, owner] : world.owners) {
     if (spec.rank && *spec.rank != slot) continue;
+    if (pending.corrupted.contains(owner.process)) continue;
     for (const Mapping& copy : memfds_of(owner.process, kSnapshotLabel)) {
-      if (!pending.phase_seen) pending.phase_seen = os::now();
+      if (!is_sealed(owner.process, copy, pending.copies)) continue;
       const Instant at = os::now();
-      if (at < *pending.phase_seen + std::max(spec.after, kCopyTime)) return false;
-      const size_t part = kParts - 1 - struck % (kParts / 2);
+      const size_t part = kParts - 1 - pending.corrupted.size() % (kParts / 2);
       if (!flip_bit(owner.process, copy.begin + copy.size_bytes / kParts * part)) continue;
-      if (struck++ > 0) continue;  // told once
+      pending.corrupted.insert(owner.process);
+      if (pending.corrupted.size() > 1) continue;  // told once
       pending.spec.phase = FaultPhase::Heal;
       Watched* rank = watched(owner);
       report(pending, owner, rank == nullptr ? RankGlance{} : rank->probe.glance(), at, "");
     }
   }
-  return struck > 0;
+  return false;
 }
 
 bool Injector::advance_by_time(Pending& pending, const World& world, Duration& pause) {

@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -81,6 +82,8 @@ class Injector {
     std::optional<Instant> phase_seen;
     std::optional<uint64_t> poisoned_step;  // Poison that has struck once goes on at this step
     std::vector<RankId> poisoned_ranks;
+    std::map<pid_t, Instant> copies;  // Corrupt: donors, and when the end of their copy was seen
+    std::set<pid_t> corrupted;
   };
   // What goes on after the strike: processes that are stopped, and when that changes.
   struct Stopped {
