@@ -33,7 +33,9 @@ control::JournalRecord random_record(Rng& rng) {
                                      .kind = values.pick(IncidentKind::Unknown)};
     case 7:
       return control::JobFinished{.verdict = values.pick(Verdict::Stopped),
-                                  .exit_code = static_cast<int32_t>(values.number())};
+                                  .exit_code = static_cast<int32_t>(values.number()),
+                                  .state_digest = values.number(),
+                                  .step = values.step()};
     default:
       return PrepareStarted{.number = values.epoch()};
   }

@@ -98,6 +98,9 @@ void ControllerCore::State::on(const Restarted&) {
   if (membership_) {
     set_divider();
     membership_->resume();
+    // A slot gets its next process only when the one before has ended.
+    for (const RankId member : membership_->open_members())
+      if (roster_.find(member) == nullptr) membership_->lost(member, Loss::Ended);
   }
   if (phase == JobPhase::Gathering) gather_until_ = now_ + spec_.join_timeout;
 }

@@ -91,6 +91,8 @@ struct SlotAssigned {
 struct JobFinished {
   Verdict verdict = Verdict::Completed;
   int32_t exit_code = 0;
+  uint64_t state_digest = 0;
+  Step step;
   bool operator==(const JobFinished&) const = default;
 };
 // A computation of this micro-batch ended its rank by itself; two make it poison.

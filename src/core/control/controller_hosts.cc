@@ -51,8 +51,10 @@ void ControllerCore::State::adopt(Host& host, const AgentHello& hello) {
     }
   }
   for (Slot* slot : roster_.on_host(host.id)) {
+    const bool is_asked_for = slot->state == SlotState::Starting &&
+                              !(membership_ && membership_->may_be_in_force(slot->rank()));
     const bool is_missing = slot->incarnation != Incarnation(0) &&
-                            slot->state != SlotState::Empty && slot->state != SlotState::Starting &&
+                            slot->state != SlotState::Empty && !is_asked_for &&
                             !host.present.contains(slot->rank());
     if (!is_missing) continue;
     RankEnded ended;
@@ -92,7 +94,8 @@ void ControllerCore::State::heard(Host& host) {
 }
 
 void ControllerCore::State::note_trouble(const PeerTrouble& trouble) {
-  if (!membership_ || !membership_->may_be_in_force(trouble.peer)) return;
+  if (phase != JobPhase::Running || !membership_ || !membership_->may_be_in_force(trouble.peer))
+    return;  // ranks that end in order close their connections one after the other
   switch (trouble.what) {
     case PeerTrouble::What::HeardAgain:
       silent_to_[trouble.peer].erase(trouble.reporter);
@@ -173,7 +176,7 @@ void ControllerCore::State::readmit_if_clean(Host& host) {
 // A connection that stays unexplained between two ranks that are both heard: the same members form
 // a new epoch (rule 22).
 void ControllerCore::State::judge_lost_connections() {
-  if (lost_connections_.empty() || !membership_) return;
+  if (phase != JobPhase::Running || lost_connections_.empty() || !membership_) return;
   bool is_unexplained = false;
   std::erase_if(lost_connections_, [&](const LostConnection& lost) {
     const bool is_stale =
@@ -198,7 +201,8 @@ void ControllerCore::State::judge_lost_connections() {
 // A target that does not answer its Prepare holds up everybody. While a Prepare runs peers have
 // closed their connections, so they cannot miss anybody: the missing answer is the evidence.
 void ControllerCore::State::judge_unanswered() {
-  if (!membership_ || membership_->phase() != Membership::Phase::Preparing) {
+  if (phase != JobPhase::Running || !membership_ ||
+      membership_->phase() != Membership::Phase::Preparing) {
     asked_at_.reset();
     return;
   }

@@ -148,14 +148,15 @@ void ControllerCore::State::end_job(Verdict verdict, int32_t exit_code, std::str
   phase = JobPhase::Ending;
   verdict_ = verdict;
   exit_code_ = exit_code;
-  journal(JobFinished{verdict, exit_code});
+  const uint64_t state_digest = agreed_digest();
+  journal(JobFinished{verdict, exit_code, state_digest, step_});
   if (turns_)
     for (const TurnCommitted& turn : turns_->take_rest()) watch(turn);
   if (ledger_) watch(ledger_->total());
   watch(JobEnded{.verdict = verdict,
                  .exit_code = exit_code,
                  .reason = std::move(reason),
-                 .state_digest = agreed_digest(),
+                 .state_digest = state_digest,
                  .step = step_});
   for (auto& [id, slot] : roster_.slots)
     if (slot.is_alive() && slot.state != SlotState::Done) slot.state = SlotState::Ending;

@@ -121,6 +121,7 @@ class Membership {
   const std::optional<Epoch>& planned() const { return planned_; }
   EpochNumber preparing() const { return preparing_; }
   bool may_be_in_force(RankId rank) const;  // is a member of an epoch that may be in force
+  std::set<RankId> open_members() const;    // all of them
   // Targets that have not answered the running Prepare.
   std::vector<RankId> unanswered() const;
 
@@ -128,7 +129,6 @@ class Membership {
 
  private:
   EpochNumber take_number();
-  std::set<RankId> open_members() const;
   void start_prepare();
   void wait_or_roll_back(const Epoch& epoch);
   void decide_if_complete();

@@ -59,8 +59,8 @@ void ControllerShell::note_restored(const control::JournalRecord& record) {
     board_.note(JobEnded{.verdict = finished->verdict,
                          .exit_code = finished->exit_code,
                          .reason = "ended before the controller was restarted",
-                         .state_digest = 0,
-                         .step = Step()});
+                         .state_digest = finished->state_digest,
+                         .step = finished->step});
   }
 }
 

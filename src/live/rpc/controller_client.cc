@@ -50,14 +50,17 @@ class ControllerClient::State {
     bool has_heard = false;  // any event
     bool has_ended = false;  // a JobEnded
   };
-  // One stream, to its end.
+  // One stream, to its end. On a channel of its own: one that has failed keeps away from a
+  // controller that is back for longer than a short job lasts.
   Watched watch_once(const std::function<void(const JobEvent&)>& on_event) {
     Watched watched;
     grpc::ClientContext context;
     add_token(context, controller_.token);
     if (!begin_watch(&context)) return watched;
+    const std::unique_ptr<proto::Controller::Stub> stub =
+        proto::Controller::NewStub(open_channel(controller_.address));
     const std::unique_ptr<grpc::ClientReader<proto::WatchEvent>> reader =
-        stub_->Watch(&context, proto::WatchRequest());
+        stub->Watch(&context, proto::WatchRequest());
     proto::WatchEvent message;
     Status broken;
     while (broken && reader->Read(&message)) {

@@ -77,6 +77,8 @@ struct Writer {
     proto::JobFinished& message = *out.mutable_job_finished();
     message.set_verdict(static_cast<uint32_t>(finished.verdict));
     message.set_exit_code(finished.exit_code);
+    message.set_state_digest(finished.state_digest);
+    message.set_step(finished.step.value());
   }
 };
 
@@ -112,7 +114,9 @@ control::JournalRecord read_record(const proto::JournalRecord& message, Reader& 
     case proto::JournalRecord::kJobFinished:
       return control::JobFinished{
           .verdict = reader.enumeration(message.job_finished().verdict(), Verdict::Stopped),
-          .exit_code = message.job_finished().exit_code()};
+          .exit_code = message.job_finished().exit_code(),
+          .state_digest = message.job_finished().state_digest(),
+          .step = Step(message.job_finished().step())};
     case proto::JournalRecord::KIND_NOT_SET:
       break;
   }

@@ -78,7 +78,9 @@ control::JournalRecord random_record(Rng& rng) {
                                      .kind = values.pick(IncidentKind::Unknown)};
     default:
       return control::JobFinished{.verdict = values.pick(Verdict::Stopped),
-                                  .exit_code = static_cast<int32_t>(values.number())};
+                                  .exit_code = static_cast<int32_t>(values.number()),
+                                  .state_digest = values.number(),
+                                  .step = values.step()};
   }
 }
 

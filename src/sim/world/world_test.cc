@@ -92,6 +92,18 @@ TEST(World, RankKilledWhileControllerIsDown_IsRepairedOnItsReturn) {
   expect_completed(world.run(kLimit), model);
 }
 
+// The journal names the next process of a slot while a Prepare still waits for the one before.
+TEST(World, ControllerKilledBetweenRestartAndDecision_LearnsThatTheOldProcessHasEnded) {
+  for (int64_t after_us = 0; after_us < 8000; after_us += 250) {
+    const Model model = small_model();
+    World world(model);
+    world.queue().after(Duration::milliseconds(1500), [&] { world.kill_rank(SlotId(1)); });
+    world.queue().after(Duration::milliseconds(1500) + Duration::microseconds(after_us),
+                        [&] { world.kill_controller(); });
+    expect_completed(world.run(kLimit), model);
+  }
+}
+
 TEST(World, LostConnection_FormsTheSameMembersAgain) {
   const Model model = small_model();
   World world(model);
