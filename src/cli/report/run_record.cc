@@ -50,6 +50,9 @@ void RunRecord::take_turn(const TurnCommitted& turn) {
     if (turn.turn.value() > last_turn && !last.is_flagged && turn.step <= last.step)
       ++steps_repeated_;
   }
+  // Told again by a restarted controller, perhaps with fewer of its samples.
+  const bool is_repeated = known != turns_.end() && known->second.epoch == turn.epoch;
+  if (is_repeated && known->second.micro_batches >= turn.micro_batches) return;
   turns_[turn.turn.value()] = {.step = turn.step,
                                .epoch = turn.epoch,
                                .at = turn.at,

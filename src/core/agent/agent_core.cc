@@ -77,6 +77,7 @@ void AgentCore::on(const StreamUp&) {
   for (const auto& [id, rank] : ranks_)
     for (HostEvent& fact : rank.facts()) send(std::move(fact));
   send_waiting_lines();
+  send_samples_again();
 }
 
 void AgentCore::on(const StreamDown&) {
@@ -186,11 +187,26 @@ void AgentCore::on(const RingsRead& event) {
   for (const auto& sample : event.samples) push_bounded(samples_, sample, kMaxWaitingSamples);
   for (const RankMetric& metric : event.metrics) push_bounded(metrics_, metric, kMaxWaitingMetrics);
   if (!is_stream_up_) return;
+  remember_sent_samples();
   send(Window{.at = now_,
               .blind = event.blind,
               .views = event.views,
               .samples = take_all(samples_),
               .metrics = take_all(metrics_)});
+}
+
+void AgentCore::remember_sent_samples() {
+  for (const auto& sample : samples_) sent_samples_.emplace_back(now_, sample);
+  while (!sent_samples_.empty() && (sent_samples_.size() > kMaxWaitingSamples ||
+                                    sent_samples_.front().first + kSendAgain < now_))
+    sent_samples_.pop_front();
+}
+
+void AgentCore::send_samples_again() {
+  while (!sent_samples_.empty()) {
+    samples_.push_front(sent_samples_.back().second);
+    sent_samples_.pop_back();
+  }
 }
 
 void AgentCore::on(const ParentGone&) { end_everything("the process that it served has ended"); }

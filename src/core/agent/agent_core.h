@@ -35,6 +35,9 @@ namespace paceline::agent {
 // What waits for a controller while there is none.
 inline constexpr size_t kMaxWaitingLines = 2000;
 inline constexpr size_t kMaxWaitingSamples = 20000;
+// Samples are sent again on a new stream if they were sent so late on the old one that its end may
+// have swallowed them. Their receiver knows which it has.
+inline constexpr Duration kSendAgain = Duration::seconds(3);
 inline constexpr size_t kMaxWaitingMetrics = 2000;
 // After this an agent ends although a process does not (one that is stuck in the kernel).
 inline constexpr Duration kEndingLimit = Duration::seconds(5);
@@ -89,6 +92,8 @@ class AgentCore {
   void tell(RankId rank, RankOrder order);
   void send(HostEvent event);
   void send_waiting_lines();
+  void remember_sent_samples();
+  void send_samples_again();
   bool is_ending() const { return ending_limit_.has_value(); }
   Instant orphan_deadline() const { return last_sign_ + config_.orphan_limit; }
   SupervisedRank* find(RankId rank);
@@ -104,6 +109,7 @@ class AgentCore {
   std::deque<OutputLine> lines_;
   uint64_t lines_dropped_ = 0;
   std::deque<std::pair<RankId, RankSample>> samples_;
+  std::deque<std::pair<Instant, std::pair<RankId, RankSample>>> sent_samples_;  // within kSendAgain
   std::deque<RankMetric> metrics_;
 
   std::optional<Instant> ending_limit_;

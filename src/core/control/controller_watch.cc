@@ -20,15 +20,15 @@ void ControllerCore::State::take_window(HostId, const Window& window) {
 }
 
 void ControllerCore::State::take_sample(RankId rank, const RankSample& sample) {
+  if (!turns_ || !ledger_ || !turns_->is_new(rank, sample)) return;
   measure(rank, sample);
-  if (!turns_ || !ledger_) return;
   ledger_->computed(sample.compute);
   for (Incident& ended : incidents_.committed(sample.epoch, sample.committed)) {
     if (sample.micro_batches > 0)
       ledger_->redone(sample.compute / sample.micro_batches * ended.micro_batches_redone);
     publish(ended);
   }
-  for (const TurnCommitted& turn : turns_->add(sample)) watch(turn);
+  for (const TurnCommitted& turn : turns_->add(rank, sample)) watch(turn);
 }
 
 void ControllerCore::State::note_commit(Turn committed, Step step, EpochNumber epoch) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "core/model/incident.h"
@@ -20,11 +21,18 @@ class TurnLog {
 
   explicit TurnLog(uint32_t micro_batches) : micro_batches_(micro_batches) {}
 
-  // The turns that this sample completes.
-  std::vector<TurnCommitted> add(const RankSample& sample) {
-    std::vector<TurnCommitted> complete;
-    if (sample.turn < first_open_) return complete;
-    TurnCommitted& turn = open_[sample.turn];
+  // False for a sample that is known: agents send the last ones again on a new stream.
+  bool is_new(RankId rank, const RankSample& sample) const {
+    if (sample.turn < first_open_) return false;
+    const auto turn = open_.find(sample.turn);
+    return turn == open_.end() || !turn->second.reporters.contains(rank);
+  }
+
+  // The turns that this sample completes. REQUIRES: is_new().
+  std::vector<TurnCommitted> add(RankId rank, const RankSample& sample) {
+    Open& open = open_[sample.turn];
+    open.reporters.insert(rank);
+    TurnCommitted& turn = open.turn;
     turn.turn = sample.turn;
     turn.step = sample.step;
     turn.epoch = std::max(turn.epoch, sample.epoch);
@@ -34,9 +42,9 @@ class TurnLog {
     turn.compute += sample.compute;
     turn.wait += sample.wait;
     newest_ = std::max(newest_, sample.committed);
-    while (!open_.empty() && (open_.begin()->second.micro_batches >= micro_batches_ ||
-                              newest_ - open_.begin()->second.at > kPatience)) {
-      complete.push_back(open_.begin()->second);
+    std::vector<TurnCommitted> complete;
+    while (!open_.empty() && is_through(open_.begin()->second.turn)) {
+      complete.push_back(open_.begin()->second.turn);
       first_open_ = open_.begin()->first.next();
       open_.erase(open_.begin());
     }
@@ -47,16 +55,24 @@ class TurnLog {
   // What is left when the job ends.
   std::vector<TurnCommitted> take_rest() {
     std::vector<TurnCommitted> rest;
-    for (const auto& [number, turn] : open_) rest.push_back(turn);
+    for (const auto& [number, open] : open_) rest.push_back(open.turn);
     open_.clear();
     return rest;
   }
 
  private:
+  struct Open {
+    TurnCommitted turn;
+    std::set<RankId> reporters;
+  };
+  bool is_through(const TurnCommitted& turn) const {
+    return turn.micro_batches >= micro_batches_ || newest_ - turn.at > kPatience;
+  }
+
   uint32_t micro_batches_;
   Turn first_open_;
   Instant newest_;
-  std::map<Turn, TurnCommitted> open_;
+  std::map<Turn, Open> open_;
 };
 
 }  // namespace paceline::control
