@@ -13,7 +13,7 @@ LONG := -LE '^(sim|fuzz|bench)$$'
 TARGET_LINE := ^[a-z-]+:.*\#\#
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check fmt sim fuzz bench bench-recovery bench-clean bench-cost schedules
+.PHONY: help deps build demo test check fmt sim explore fuzz bench bench-recovery bench-clean bench-cost schedules
 .PHONY: asan tsan clean
 
 help:  ## list the targets
@@ -39,7 +39,10 @@ fmt:  ## format the tracked C++ files in place
 	@git ls-files -z '*.cc' '*.h' '*.hpp' | xargs -0 -r clang-format -i
 
 sim: build  ## simulations over many seeds (minutes)
-	@$(CTEST) --test-dir $(BUILD) -L '^sim$$' --no-tests=error
+	@ctest --output-on-failure --test-dir $(BUILD) -L '^sim$$' --no-tests=error
+
+explore: build  ## every message order of the commit protocol, all configurations (hours, 12 GB)
+	@ctest --output-on-failure --test-dir $(BUILD) -C long -L '^long$$' -j1 --no-tests=error
 
 # tests/fuzz adds the target `fuzzers` when PACELINE_FUZZ is on, and a test labelled fuzz for each.
 fuzz:  ## fuzz the codecs and parsers with libFuzzer (minutes)

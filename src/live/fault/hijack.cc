@@ -1,5 +1,6 @@
 #include "live/fault/hijack.h"
 
+#include <elf.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -25,10 +26,10 @@ namespace paceline::fault {
 #if defined(__x86_64__)
 namespace {
 
-// No text of the victim is changed, because other threads may be in it: the two instructions that
-// are needed are looked for in what is already mapped.
+// No text of the victim that a thread may come to is changed: a system call instruction is looked
+// for in what is mapped, and a jump to itself is put at the program's entry point.
 constexpr std::string_view kSyscallInstruction{"\x0f\x05", 2};
-constexpr std::string_view kJumpToSelf{"\xeb\xfe", 2};
+constexpr long kJumpToSelf = 0xfeeb;     // eb fe, little-endian
 constexpr uint64_t kRedZoneBytes = 128;  // below the stack pointer, still used by the function
 constexpr size_t kMaxSearchedBytes = 64u << 20;
 
@@ -142,10 +143,24 @@ Status hijack_into_blocked_read(pid_t process, pid_t thread) {
       about_to_call(before, syscall_at, SYS_read, {static_cast<uint64_t>(ends[0]), scratch, 1}));
 }
 
+// The program's entry point: no thread comes there a second time, so its code may be overwritten.
+Result<uint64_t> entry_point(pid_t process) {
+  std::ifstream auxiliary(str("/proc/", process, "/auxv"), std::ios::binary);
+  std::array<uint64_t, 2> entry{};
+  while (auxiliary.read(reinterpret_cast<char*>(entry.data()), sizeof(entry)))
+    if (entry[0] == AT_ENTRY) return entry[1];
+  return Failure{ErrorCode::NotFound, str("process ", process, " shows no entry point")};
+}
+
 Status hijack_into_spin(pid_t process, pid_t thread) {
-  TRY_ASSIGN(const uint64_t jump_at, find_instruction(process, kJumpToSelf));
+  TRY_ASSIGN(const uint64_t jump_at, entry_point(process));
   TRY_ASSIGN(const Attached attached, Attached::attach(thread));
   TRY_ASSIGN(user_regs_struct registers, attached.registers());
+  errno = 0;
+  const long code = ::ptrace(PTRACE_PEEKTEXT, thread, jump_at, nullptr);
+  if (errno != 0) return failed("read the entry point");
+  const long spin = (code & ~0xffffL) | kJumpToSelf;
+  if (::ptrace(PTRACE_POKETEXT, thread, jump_at, spin) != 0) return failed("write the entry point");
   registers.rip = jump_at;
   return attached.set_registers(registers);
 }

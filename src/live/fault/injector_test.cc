@@ -50,6 +50,7 @@ class Victim {
       ::execve(program, arguments, environment);
       ::_exit(127);
     }
+    wait_until_ready();
   }
   ~Victim() {
     ::kill(process_, SIGKILL);
@@ -64,6 +65,12 @@ class Victim {
   void set(uint64_t step, RankPhase phase) {
     ring_->now.step = step;
     ring_->now.phase = static_cast<uint32_t>(phase);
+  }
+  // A process between fork and exec has no memory of its own to be struck in.
+  void wait_until_ready() const {
+    const Instant deadline = os::now() + kLimit;
+    while (ring_->bell.is_armed == 0 && os::now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(ring_->bell.is_armed, 1u);
   }
   // Waits until the kernel shows one of `states`; the state seen last if it never does.
   char wait_for_state(const std::string& states) const {
@@ -233,7 +240,9 @@ int main(int argument_count, char** arguments) {
   if (argument_count == 3 && std::string(arguments[1]) == paceline::fault::kVictimArgument) {
     const int ring = std::stoi(arguments[2]);
     const auto read_write = PROT_READ | PROT_WRITE;
-    ::mmap(nullptr, sizeof(paceline::wire::RankRing), read_write, MAP_SHARED, ring, 0);
+    void* memory =
+        ::mmap(nullptr, sizeof(paceline::wire::RankRing), read_write, MAP_SHARED, ring, 0);
+    static_cast<paceline::wire::RankRing*>(memory)->bell.is_armed = 1;
     ::close(ring);  // as the library does
     while (true) ::pause();
   }
