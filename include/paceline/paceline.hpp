@@ -1,4 +1,5 @@
-// C++ API of libpaceline: a header-only layer over the C ABI of paceline.h, whose comments state the semantics.
+// C++ API of libpaceline: a header-only layer over the C ABI of paceline.h, whose comments state
+// the semantics.
 //
 // Errors become paceline::Error. A Job is move-only and leaves the job when it is destroyed.
 #pragma once
@@ -17,7 +18,8 @@ namespace paceline {
 
 class Error : public std::runtime_error {
  public:
-  Error(paceline_status status, const std::string& what) : std::runtime_error(what), status_(status) {}
+  Error(paceline_status status, const std::string& what)
+      : std::runtime_error(what), status_(status) {}
   paceline_status status() const { return status_; }
 
  private:
@@ -52,14 +54,16 @@ class Job {
   uint32_t register_bucket(const std::string& name, std::span<const size_t> element_counts,
                            paceline_dtype dtype = PACELINE_F32) {
     uint32_t bucket = 0;
-    check(paceline_register_bucket(job_, name.c_str(), element_counts.data(), element_counts.size(), dtype, &bucket));
+    check(paceline_register_bucket(job_, name.c_str(), element_counts.data(), element_counts.size(),
+                                   dtype, &bucket));
     return bucket;
   }
 
   template <class T>
   void register_state(const std::string& name, std::span<T> data) {
     static_assert(std::is_trivially_copyable_v<T>, "registered state is copied byte by byte");
-    check(paceline_register_state(job_, name.c_str(), data.data(), data.size_bytes(), PACELINE_REPLICATED));
+    check(paceline_register_state(job_, name.c_str(), data.data(), data.size_bytes(),
+                                  PACELINE_REPLICATED));
   }
 
   // The step to compute, or nothing when this rank should end its loop.
@@ -76,7 +80,9 @@ class Job {
     return micro_batch;
   }
 
-  void accumulate(uint32_t bucket, const void* gradient) { check(paceline_accumulate(job_, bucket, gradient)); }
+  void accumulate(uint32_t bucket, const void* gradient) {
+    check(paceline_accumulate(job_, bucket, gradient));
+  }
 
   StepOutcome finish_step() {
     switch (check(paceline_finish_step(job_))) {
@@ -93,7 +99,9 @@ class Job {
   const float* sum(uint32_t bucket) const { return paceline_sum(job_, bucket); }
 
   void barrier() { check(paceline_barrier(job_)); }
-  void log_metric(const std::string& name, double value) { check(paceline_log_metric(job_, name.c_str(), value)); }
+  void log_metric(const std::string& name, double value) {
+    check(paceline_log_metric(job_, name.c_str(), value));
+  }
   uint64_t state_digest() const { return paceline_state_digest(job_); }
   uint32_t rank() const { return paceline_rank(job_); }
   uint32_t world_size() const { return paceline_world_size(job_); }

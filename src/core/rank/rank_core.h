@@ -41,8 +41,8 @@ struct SendVote {
 struct SendReport {
   PrepareReport report;
 };
-// Abort and quiesce every operation of epochs below `promised`. A sum that was complete before stays:
-// the decision may still commit it (rule 18); it is void at the next EnterEpoch.
+// Abort and quiesce every operation of epochs below `promised`. A sum that was complete before
+// stays: the decision may still commit it (rule 18); it is void at the next EnterEpoch.
 struct Quiesce {
   EpochNumber promised;
 };
