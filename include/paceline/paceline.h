@@ -1,4 +1,4 @@
-/* clang-format off: the formatter would join the lines of the example. */
+/* clang-format off */
 /* libpaceline: a training loop that survives the loss of any of its ranks.
  *
  * A *job* is a set of ranks (processes) that hold the same replicated state. A *step* is one
@@ -10,19 +10,18 @@
  *     while (paceline_begin_step(job, &step) == PACELINE_OK) {
  *       do {
  *         while (paceline_next_micro_batch(job, &m) == PACELINE_OK) {
- *           compute the gradient of micro-batch (m.step, m.index) with randomness from m.seed
- * alone; for each bucket b: paceline_accumulate(job, b, gradient_of_b);
+ *           compute the gradient of micro-batch (m.step, m.index), randomness from m.seed alone;
+ *           for each bucket b: paceline_accumulate(job, b, gradient_of_b);
  *         }
  *       } while (paceline_finish_step(job) == PACELINE_MORE);
- *       update the parameters from paceline_sum(job, b);       // only here, once per committed
- * step
+ *       update the parameters from paceline_sum(job, b);  // only here, once per committed step
  *     }
  *
  * Rules that make a fault invisible in the result:
  *  - all state that the next step depends on is registered with paceline_register_state;
  *  - the step number comes from paceline_begin_step, never from a counter of the caller: a rank
- * that joins a running job receives the registered state of another rank and continues at that
- * rank's step;
+ *    that joins a running job receives the registered state of another rank and continues at that
+ *    rank's step;
  *  - the gradient of a micro-batch is a function of (registered state, m.seed, m.step, m.index).
  *
  * Threads: calls on one job come from one thread at a time, except paceline_abort and
