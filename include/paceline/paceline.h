@@ -138,7 +138,8 @@ PACELINE_API paceline_status paceline_finish_step(paceline_job* job);
  * infinity reads as NaN. */
 PACELINE_API const float* paceline_sum(paceline_job* job, uint32_t bucket);
 
-/* Waits until every member of the running epoch has called it at this step. */
+/* Waits until every member of the running epoch has called it at this step. Not in this version:
+ * EINVAL. */
 PACELINE_API paceline_status paceline_barrier(paceline_job* job);
 
 /* Shows a number of this step (a loss) in the live status and the report. One rank's call is

@@ -17,10 +17,13 @@ def _generated_folders(tree: Tree) -> list[str]:
     database = tree.build / "compile_commands.json"
     if not database.exists():
         return []
-    flags = {
-        word for entry in json.loads(database.read_text()) for word in entry["command"].split()
-    }
-    return sorted(flag for flag in flags if flag.startswith(f"-I{tree.build}"))
+    folders = set()
+    for entry in json.loads(database.read_text()):
+        words = entry["command"].split()
+        folders.update(word[2:] for word in words if word.startswith("-I"))
+        folders.update(after for word, after in zip(words, words[1:]) if word == "-isystem")
+    build = str(tree.build.resolve())
+    return sorted(f"-I{folder}" for folder in folders if folder.startswith(build))
 
 
 def _needs_build(tree: Tree, closure: list[str]) -> bool:

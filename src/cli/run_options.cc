@@ -244,6 +244,9 @@ Status complete(RunOptions& options) {
   TRY(complete_hosts(options));
   TRY(complete_ranks(options));
   TRY(complete_faults(options));
+  if (options.poison == "skip")
+    return usage("--poison skip is not in this version",
+                 "leave it out: the job then stops at a poisonous micro-batch with exit code 93");
   if (!seconds_in(options.join_timeout))
     return usage(str("--join-timeout ", options.join_timeout, " is no duration"),
                  "write 60s or 500ms");
