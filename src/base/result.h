@@ -38,8 +38,11 @@ using Failure = Error;
 template <class T>
 class [[nodiscard]] Result {
  public:
+  // Implicit, so that a function returns its value or a Failure as it stands, as with
+  // std::expected. NOLINTBEGIN(google-explicit-constructor)
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
@@ -74,7 +77,8 @@ class [[nodiscard]] Result {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Error error) : error_(std::move(error)) {}
+  Status(Error error)
+      : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor): as above
 
   bool has_value() const { return !error_.has_value(); }
   explicit operator bool() const { return has_value(); }

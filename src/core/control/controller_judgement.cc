@@ -234,6 +234,7 @@ std::map<RankId, int64_t> ControllerCore::State::costs_of_members() const {
   std::map<RankId, int64_t> costs = judgement_.stragglers.costs_ns();
   if (costs.empty()) return costs;
   std::vector<int64_t> known;
+  known.reserve(costs.size());
   for (const auto& [rank, cost] : costs) known.push_back(cost);
   const int64_t middle = recovery::median_of(std::move(known));
   for (const Member& member : membership_->base().members) costs.emplace(member.rank, middle);
@@ -300,6 +301,7 @@ recovery::PaceQuestion ControllerCore::State::ask_about_pace(
     return Duration::nanoseconds(makespan_ns(base.members, owner, of));
   };
   std::vector<int64_t> all;
+  all.reserve(costs.size());
   for (const auto& [rank, cost] : costs) all.push_back(cost);
   const int64_t middle = recovery::median_of(std::move(all));
   std::map<RankId, int64_t> alike;
