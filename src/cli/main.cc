@@ -12,15 +12,9 @@ int main(int argument_count, char** arguments) {
   app.set_version_flag("--version", "pace 0.1.0");
 
   paceline::cli::Chosen chosen;
-#ifdef PACELINE_HAS_RUN
   paceline::cli::add_run(app, chosen);
-#endif
-#ifdef PACELINE_HAS_CONTROLLER
   paceline::cli::add_controller(app, chosen);
-#endif
-#ifdef PACELINE_HAS_AGENT
   paceline::cli::add_agent(app, chosen);
-#endif
 
   try {
     app.parse(argument_count, arguments);

@@ -14,8 +14,6 @@
 namespace paceline::cli {
 namespace {
 
-constexpr const char* kSeedVariable = "PACELINE_SEED";
-
 // Free when asked for; whoever binds it later finds out whether it still is.
 Result<uint16_t> free_port(const std::string& address) {
   const os::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -43,7 +41,7 @@ Result<std::vector<std::pair<std::string, std::string>>> environment_of_ranks(
       {wire::kReduceEnvironment, options.reduce},
       {"MASTER_ADDR", local_address(0)},
       {"MASTER_PORT", str(port)}};
-  if (options.seed) environment.emplace_back(kSeedVariable, str(*options.seed));
+  if (options.seed) environment.emplace_back(wire::kSeedEnvironment, str(*options.seed));
   return environment;
 }
 

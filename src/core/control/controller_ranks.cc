@@ -78,7 +78,7 @@ void ControllerCore::State::on(HostId host, const RankStarted& event) {
                    .is_spare = roster_.hosts.at(host).is_spare});
 }
 
-void ControllerCore::State::on(HostId host, const RankStartFailed& event) {
+void ControllerCore::State::on(HostId, const RankStartFailed& event) {
   Slot* slot = roster_.find(event.rank);
   if (slot == nullptr || slot->state != SlotState::Starting) return;
   slot->state = SlotState::Empty;
@@ -90,7 +90,6 @@ void ControllerCore::State::on(HostId host, const RankStartFailed& event) {
   }
   ++slot->restarts;
   slot->restart_at = now_ + kRestartPause * slot->restarts;
-  (void)host;
 }
 
 void ControllerCore::State::on(HostId host, const RankUp& event) {
