@@ -1,0 +1,8 @@
+// Wide: 128-bit integers, so that products of amounts and weights are exact.
+#pragma once
+
+namespace paceline::sched {
+
+__extension__ typedef __int128 Wide;
+
+}  // namespace paceline::sched
