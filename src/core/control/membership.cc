@@ -91,7 +91,9 @@ void Membership::lost(RankId rank, Loss loss) {
 void Membership::left(RankId rank) {
   if (!may_be_in_force(rank)) return;
   lost_[rank] = Loss::Ended;
-  if (phase_ == Phase::Preparing && targets_.erase(rank) > 0) {
+  if (phase_ == Phase::Waiting) {
+    start_prepare();  // may now be known to be hopeless
+  } else if (phase_ == Phase::Preparing && targets_.erase(rank) > 0) {
     reports_.erase(rank);
     if (targets_.empty()) {
       start_prepare();
@@ -176,7 +178,7 @@ void Membership::start_prepare() {  // rule 10
   std::set<RankId> targets = open_members();
   for (const auto& [rank, loss] : lost_) targets.erase(rank);
   if (targets.empty()) {
-    wait_or_roll_back(base_);
+    wait_or_roll_back();
     return;
   }
   clear_prepare();
@@ -187,17 +189,17 @@ void Membership::start_prepare() {  // rule 10
   for (const RankId target : targets_) send(target, Prepare{preparing_});
 }
 
-// Rule 13: its ranks may still commit, so nothing is issued before one of them is seen again, or
-// all are known to have ended.
-void Membership::wait_or_roll_back(const Epoch& epoch) {
+// Rule 13: ranks of an epoch that may be in force may still commit, so nothing is issued before one
+// of each is heard, or all of one are known to have ended.
+void Membership::wait_or_roll_back() {
   clear_prepare();
-  const bool all_ended =
-      std::all_of(epoch.members.begin(), epoch.members.end(), [this](const Member& member) {
-        const auto known = lost_.find(member.rank);
-        return known != lost_.end() && known->second == Loss::Ended;
-      });
-  phase_ = all_ended ? Phase::Stopped : Phase::Waiting;
-  if (all_ended) effects_.push_back(RollBack{epoch.number});
+  phase_ = Phase::Waiting;
+  for (const Epoch* open : open_epochs()) {
+    if (!has_ended(*open)) continue;
+    phase_ = Phase::Stopped;
+    effects_.push_back(RollBack{open->number});
+    return;
+  }
 }
 
 void Membership::decide_if_complete() {
@@ -205,12 +207,11 @@ void Membership::decide_if_complete() {
 }
 
 void Membership::decide() {
-  for (const Epoch* open : {&base_, planned_ ? &*planned_ : nullptr}) {  // rule 13
-    if (open == nullptr) continue;
+  for (const Epoch* open : open_epochs()) {  // rule 13
     const bool has_promised =
         std::any_of(targets_.begin(), targets_.end(), [&](RankId r) { return open->has(r); });
     if (!has_promised) {
-      wait_or_roll_back(*open);
+      wait_or_roll_back();
       return;
     }
   }
@@ -297,12 +298,24 @@ EpochNumber Membership::take_number() {  // rule 1
   return std::exchange(next_number_, next_number_.next());
 }
 
+std::vector<const Epoch*> Membership::open_epochs() const {
+  std::vector<const Epoch*> open = {&base_};
+  if (planned_) open.push_back(&*planned_);
+  return open;
+}
+
 std::set<RankId> Membership::open_members() const {
   std::set<RankId> members;
-  for (const Member& member : base_.members) members.insert(member.rank);
-  if (planned_)
-    for (const Member& member : planned_->members) members.insert(member.rank);
+  for (const Epoch* open : open_epochs())
+    for (const Member& member : open->members) members.insert(member.rank);
   return members;
+}
+
+bool Membership::has_ended(const Epoch& epoch) const {
+  return std::all_of(epoch.members.begin(), epoch.members.end(), [this](const Member& member) {
+    const auto known = lost_.find(member.rank);
+    return known != lost_.end() && known->second == Loss::Ended;
+  });
 }
 
 bool Membership::may_be_in_force(RankId rank) const {

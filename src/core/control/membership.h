@@ -130,9 +130,11 @@ class Membership {
  private:
   EpochNumber take_number();
   void start_prepare();
-  void wait_or_roll_back(const Epoch& epoch);
+  void wait_or_roll_back();
   void decide_if_complete();
   void decide();
+  std::vector<const Epoch*> open_epochs() const;  // that may be in force
+  bool has_ended(const Epoch& epoch) const;       // every member of it is known to have
   const Epoch& basis() const;
   bool is_at(const PrepareReport& report, Turn target) const;
   Epoch make_epoch(const std::vector<Member>& survivors, Turn target) const;

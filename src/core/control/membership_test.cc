@@ -378,6 +378,37 @@ TEST_F(MembershipTest, AllEnded_RollsBack) {
   EXPECT_EQ(phase(), Membership::Phase::Stopped);
 }
 
+// A bug once: a leaver, seen again, said that it had left, and nobody looked what that left to
+// wait for.
+TEST_F(MembershipTest, WordOfLeaving_WhileAllOthersHaveEnded_RollsBack) {
+  start({0, 1, 2});
+  for (const uint32_t slot : {0u, 1u}) lose(slot);
+  lose(2, Loss::Silent);
+  ASSERT_EQ(phase(), Membership::Phase::Waiting);
+  membership_.left(rank_id(2));
+  EXPECT_EQ(only<RollBack>(collect()).size(), 1u);
+  EXPECT_EQ(phase(), Membership::Phase::Stopped);
+}
+
+TEST_F(MembershipTest, WordOfLeaving_WhileAnotherIsSilent_WaitsOn) {
+  start({0, 1, 2});
+  lose(0);
+  for (const uint32_t slot : {1u, 2u}) lose(slot, Loss::Silent);
+  membership_.left(rank_id(2));
+  EXPECT_TRUE(only<RollBack>(collect()).empty()) << "rank 1 may still commit";
+  EXPECT_EQ(phase(), Membership::Phase::Waiting);
+}
+
+// The leaver is silent and cannot help: whoever may have gone on without it has ended.
+TEST_F(MembershipTest, AllOfTheAnnouncedEpochEnded_RollsBackThoughALeaverIsSilent) {
+  start({0, 1, 2});
+  announce({0, 1});
+  for (const uint32_t slot : {0u, 1u, 2u}) lose(slot, Loss::Silent);
+  lose(0);
+  EXPECT_EQ(only<RollBack>(lose(1)).size(), 1u);
+  EXPECT_EQ(phase(), Membership::Phase::Stopped);
+}
+
 TEST_F(MembershipTest, NobodyOfAnEpochInForceHasPromised_Waits) {
   start({0, 1});
   announce({2, 3});
