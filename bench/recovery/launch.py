@@ -70,10 +70,11 @@ def end_in_order() -> None:
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
 
 
-def run(command_in, limit_s: float, while_running=lambda process, mark: None) -> Run:
+def run(command_in, limit_s: float, while_running=lambda process, mark: None,
+        before_removal=lambda run, folder: None) -> Run:
     """`command_in(folder)` makes the command line, with its report in folder/report.
 
-    `while_running(process, mark)` is called about ten times a second.
+    `while_running(process, mark)` is called about ten times a second; `before_removal(run, folder)` at the end.
     """
     with tempfile.TemporaryDirectory(prefix="paceline-bench-") as name:
         folder = Path(name)
@@ -97,9 +98,11 @@ def run(command_in, limit_s: float, while_running=lambda process, mark: None) ->
         for number in processes_with(mark):  # they would disturb the next run
             os.kill(number, signal.SIGKILL)
         report = folder / "report" / "report.json"
-        return Run(code=code, wall_s=wall_s, report=json.loads(report.read_text()) if report.exists() else {},
-                   turns=numbers_of(folder / "report" / "steps.csv"),
-                   output=(folder / "output").read_text(errors="replace"), left_behind=left_behind)
+        ended = Run(code=code, wall_s=wall_s, report=json.loads(report.read_text()) if report.exists() else {},
+                    turns=numbers_of(folder / "report" / "steps.csv"),
+                    output=(folder / "output").read_text(errors="replace"), left_behind=left_behind)
+        before_removal(ended, folder)
+        return ended
 
 
 def wait(process: subprocess.Popen, deadline: float, meanwhile) -> int | None:

@@ -12,6 +12,7 @@ import collections
 import concurrent.futures
 import dataclasses
 import random
+import shutil
 import sys
 from pathlib import Path
 
@@ -19,10 +20,12 @@ import launch
 import schedule
 from workload import Workload
 
-KINDS = ("kill", "stop", "hang", "spin", "skip", "slow", "lose-host", "kill-agent", "kill-controller")
-MICRO_BATCHES = 32
+KINDS = tuple(schedule.KINDS)  # poison is none of them: it ends a job by design
+MICRO_BATCHES = (32, 30, 37)  # the last two are divided unevenly
+CHECKPOINT_EVERY = 5
 STEPS = 240
 LIMIT_S = 180
+ALL_PHASES = (*schedule.PHASES, *schedule.REPAIR_PHASES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,16 +33,26 @@ class Case:
     number: int
     workload: Workload
     plan: schedule.Schedule
+    has_checkpoints: bool
+
+    @property
+    def shape(self) -> str:
+        workload = self.workload
+        disk = ", disk" if self.has_checkpoints else ""
+        return f"{workload.hosts}x{workload.ranks_per_host}+{workload.spare_hosts}, V {workload.micro_batches}{disk}"
 
 
 def case_of(seed: int, number: int, pace: Path, kinds: tuple[str, ...]) -> Case:
     random_numbers = random.Random(f"{seed}/{number}")
     # The bits depend on V and the seed of the job alone, so the shape may vary.
-    workload = Workload(pace=pace, hosts=random_numbers.choice((3, 4)), ranks_per_host=random_numbers.choice((1, 2)),
-                        spare_hosts=random_numbers.choice((0, 1, 2)), micro_batches=MICRO_BATCHES, micro_batch_ms=5,
+    workload = Workload(pace=pace, hosts=random_numbers.choice((2, 3, 4)), ranks_per_host=random_numbers.choice((1, 2)),
+                        spare_hosts=random_numbers.choice((0, 1, 2)),
+                        micro_batches=random_numbers.choice(MICRO_BATCHES), micro_batch_ms=5,
                         gradient_mb=0.2, state_mb=random_numbers.choice((1, 16)))
     plan = schedule.wild(random_numbers.getrandbits(32), kinds, workload.ranks, STEPS, must=number)
-    return Case(number, workload, plan)
+    # Without spares all copies of the state may be lost at once: such a job continues from disk.
+    has_checkpoints = workload.spare_hosts == 0 or random_numbers.random() < 0.3
+    return Case(number, workload, plan, has_checkpoints)
 
 
 def failures_of(case: Case, run: launch.Run, digest: str) -> list[str]:
@@ -62,28 +75,40 @@ def missing_steps(turns: list[dict]) -> list[int]:
     return sorted(set(range(STEPS)) - {int(turn["step"]) - 1 for turn in turns if not turn["flagged"]})
 
 
-def run_case(case: Case) -> launch.Run:
+def run_case(case: Case, digest: str, keep: Path | None) -> tuple[launch.Run, list[str]]:
+    failures: list[str] = []
+
     def command(folder: Path) -> list[str]:
         (folder / "faults").write_text(case.plan.text)
-        return case.workload.command(folder / "report", STEPS, folder / "faults")
-    return launch.run(command, LIMIT_S)
+        disk = ("--checkpoint-dir", str(folder / "checkpoints"), "--checkpoint-every", str(CHECKPOINT_EVERY))
+        return case.workload.command(folder / "report", STEPS, folder / "faults",
+                                     flags=("--log-dir", str(folder / "logs"), *(disk if case.has_checkpoints else ())))
+
+    def judge(run: launch.Run, folder: Path) -> None:
+        failures.extend(failures_of(case, run, digest))
+        if failures and keep is not None:
+            shutil.copytree(folder, keep / str(case.number), dirs_exist_ok=True,
+                            ignore=shutil.ignore_patterns("checkpoints", "controller.sock*", "*.socket"))
+
+    return launch.run(command, LIMIT_S, before_removal=judge), failures
 
 
 class References:
-    """Digests of runs without faults. They depend on the size of the state, and on nothing else that is varied."""
+    """Digests of runs without faults. They depend on V and the size of the state, and on nothing else that is varied."""
 
     def __init__(self, pace: Path):
         self.pace = pace
-        self.digests: dict[float, str] = {}
+        self.digests: dict[tuple[int, float], str] = {}
 
     def digest(self, workload: Workload) -> str:
-        if workload.state_mb not in self.digests:
+        key = (workload.micro_batches, workload.state_mb)
+        if key not in self.digests:
             calm = dataclasses.replace(workload, hosts=2, ranks_per_host=1).undisturbed()
             run = launch.run(lambda folder: calm.command(folder / "report", STEPS), LIMIT_S)
             if not run.is_completed:
                 raise SystemExit(f"the run without faults has failed with code {run.code}:\n{run.output[-3000:]}")
-            self.digests[workload.state_mb] = run.report["state_digest"]
-        return self.digests[workload.state_mb]
+            self.digests[key] = run.report["state_digest"]
+        return self.digests[key]
 
 
 def parsed_arguments() -> argparse.Namespace:
@@ -95,6 +120,7 @@ def parsed_arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", nargs="+", choices=tuple(schedule.KINDS), default=KINDS)
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--keep", type=Path, help="folder for what runs that have failed leave")
     return parser.parse_args()
 
 
@@ -110,14 +136,16 @@ def main() -> int:
     for case in cases:
         references.digest(case.workload)
     struck: collections.Counter[str] = collections.Counter()
+    phases: collections.Counter[str] = collections.Counter()
     asked, failed = 0, []
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for case, run in zip(cases, pool.map(run_case, cases)):
-            failures = failures_of(case, run, references.digest(case.workload))
+        runs = pool.map(lambda case: run_case(case, references.digest(case.workload), arguments.keep), cases)
+        for case, (run, failures) in zip(cases, runs):
             asked += len(case.plan.faults)
             struck.update(fault["kind"] for fault in run.report.get("faults", []))
-            shape = f"{case.workload.hosts}x{case.workload.ranks_per_host}+{case.workload.spare_hosts}"
-            print(f"{'FAILED' if failures else 'ok'} {case.number}: {shape}, {run.wall_s:.1f} s: "
+            phases.update(phase for fault in run.report.get("faults", []) for phase in ALL_PHASES
+                          if f"phase={phase}" in fault["text"])
+            print(f"{'FAILED' if failures else 'ok'} {case.number}: {case.shape}, {run.wall_s:.1f} s: "
                   f"{' '.join(fault.text for fault in case.plan.faults)}", flush=True)
             if arguments.only is not None:
                 print(run.output)
@@ -130,6 +158,7 @@ def main() -> int:
     print(f"{len(cases) - len(failed)} of {len(cases)} schedules are right; failed: {failed or 'none'}")
     print(f"{struck.total()} of {asked} faults struck: " +
           ", ".join(f"{kind} {count}" for kind, count in sorted(struck.items())))
+    print("in named phases: " + ", ".join(f"{phase} {phases[phase]}" for phase in ALL_PHASES))
     return 1 if failed else 0
 
 

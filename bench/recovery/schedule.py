@@ -7,6 +7,10 @@ PHASES = ("compute", "reduce", "commit")
 REPAIR_PHASES = ("prepare", "heal")
 WARM_UP_STEPS = 40  # limits of hang detection need 16 commits, those of stragglers a few more
 WIND_DOWN_STEPS = 40
+MOST_FAULTS = 6  # of a wild schedule
+WILD_WARM_UP_STEPS = 10
+WILD_WIND_DOWN_STEPS = 60
+WILD_STEP_S = 0.04
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,15 +33,16 @@ KINDS = {kind.name: kind for kind in (
 class Fault:
     kind: str
     step: int
-    rank: int
+    rank: int | None  # None: of `corrupt`, whoever gives
     phase: str | None = None
     after_us: int = 0
 
     @property
     def text(self) -> str:
+        rank = f":rank={self.rank}" if self.rank is not None else ""
         phase = f",phase={self.phase}" if self.phase else ""
         after = f",after_us={self.after_us}" if self.after_us else ""
-        return f"{self.kind}@step={self.step}:rank={self.rank}{phase}{after}{KINDS[self.kind].options}"
+        return f"{self.kind}@step={self.step}{rank}{phase}{after}{KINDS[self.kind].options}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,24 +87,34 @@ def spaced(seed: int, counts: dict[str, int], ranks: int, step_s: float, steps_p
 
 
 def wild(seed: int, kinds: tuple[str, ...], ranks: int, steps: int, must: int) -> Schedule:
-    """1 to 6 faults with no regard for each other.
+    """1 to `MOST_FAULTS` faults with no regard for each other.
 
     What each schedule `must` hold goes by its number: a fault in each of the named phases in turn, and in every third
     schedule two at once. Faults in prepare and heal strike while an earlier fault is repaired.
     """
     random_numbers = random.Random(seed)
-    faults: list[Fault] = []
-    count = random_numbers.randint(1, 6)
-    while len(faults) < count:
-        is_at_once = bool(faults) and (len(faults) == 1 and must % 3 == 0 or random_numbers.random() < 0.2)
-        step = faults[-1].step if is_at_once else random_numbers.randrange(10, steps - 30)
-        faults.append(random_fault(random_numbers, random_numbers.choice(kinds), step, ranks, 0.04))
     phase = (*PHASES, *REPAIR_PHASES)[must % 5]
     if phase in PHASES:
-        faults[0] = dataclasses.replace(random_fault(random_numbers, "kill", faults[0].step, ranks, 0.04), phase=phase)
+        faults = [dataclasses.replace(random_fault(random_numbers, "kill", random_step(random_numbers, steps), ranks,
+                                                   WILD_STEP_S), phase=phase)]
     else:
-        faults += during_repair(random_numbers, phase, ranks, random_numbers.randrange(10, steps - 60))
-    return Schedule(seed, steps, tuple(sorted(faults, key=lambda fault: fault.step)))
+        faults = during_repair(random_numbers, phase, ranks, random_step(random_numbers, steps))
+    needs_pair = must % 3 == 0
+    count = random_numbers.randint(len(faults) + (1 if needs_pair else 0), MOST_FAULTS)
+    while len(faults) < count:
+        is_at_once = needs_pair or random_numbers.random() < 0.2
+        step = faults[-1].step if is_at_once else random_step(random_numbers, steps)
+        needs_pair = False
+        kind = random_numbers.choice(kinds)
+        if kind == "corrupt":  # strikes what a joiner heals from, so somebody must have to heal
+            faults += [Fault("kill", step, random_numbers.randrange(ranks)), Fault("corrupt", step, None)]
+        else:
+            faults.append(random_fault(random_numbers, kind, step, ranks, WILD_STEP_S))
+    return Schedule(seed, steps, tuple(sorted(faults[:MOST_FAULTS], key=lambda fault: fault.step)))
+
+
+def random_step(random_numbers: random.Random, steps: int) -> int:
+    return random_numbers.randrange(WILD_WARM_UP_STEPS, steps - WILD_WIND_DOWN_STEPS)
 
 
 def during_repair(random_numbers: random.Random, phase: str, ranks: int, step: int) -> list[Fault]:

@@ -32,12 +32,13 @@ class Workload:
         """What a step takes when nothing but the emulated compute costs time."""
         return self.micro_batches / self.ranks * self.micro_batch_ms / 1e3
 
-    def command(self, report: Path, steps: int, faults: Path | None = None, extra: tuple[str, ...] = ()) -> list[str]:
-        """`extra`: more flags of the trainer; the last one given counts."""
+    def command(self, report: Path, steps: int, faults: Path | None = None, extra: tuple[str, ...] = (),
+                flags: tuple[str, ...] = ()) -> list[str]:
+        """`extra`: more flags of the trainer; the last one given counts. `flags`: of `pace run`."""
         return [str(self.pace), "run", "--local", str(self.hosts), "--nproc-per-node", str(self.ranks_per_host),
                 "--spares", str(self.spare_hosts), "--micro-batches", str(self.micro_batches),
                 "--seed", str(self.seed), "--report", str(report),
-                *(["--faults", str(faults)] if faults else []),
+                *(["--faults", str(faults)] if faults else []), *flags,
                 "--", str(self.trainer), "--steps", str(steps), "--micro-batch-ms", str(self.micro_batch_ms),
                 "--gradient-mb", str(self.gradient_mb), "--state-mb", str(self.state_mb), "--seed", str(self.seed),
                 "--print-every", "1000000", *extra]
