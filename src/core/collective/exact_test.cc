@@ -453,6 +453,103 @@ TEST(Exact, SixteenBitInputs_SameAsTheirFloats) {
   }
 }
 
+// A contribution in any of the formats, and the numbers that its bits stand for.
+struct AnyContribution {
+  Dtype dtype = Dtype::F32;
+  std::vector<float> wide;
+  std::vector<uint16_t> narrow;
+
+  Gradient gradient() const {
+    if (dtype == Dtype::F32) return gradient_of(wide);
+    return {.data = narrow.data(), .elements = narrow.size(), .dtype = dtype};
+  }
+  long double value(size_t i) const {
+    if (dtype == Dtype::F32) return wide[i];
+    return dtype == Dtype::Bf16 ? value_of(narrow[i], 8, 7) : value_of(narrow[i], 5, 10);
+  }
+};
+
+// Of f32 and bf16: up to 2^exponent in magnitude, with denormals and zeros in between. Of f16: any
+// finite bits.
+AnyContribution random_contribution(RandomFloats& random, size_t elements, int exponent) {
+  Rng& rng = random.rng();
+  AnyContribution x;
+  x.dtype = static_cast<Dtype>(rng.below(3));
+  x.wide = random.normal(elements, std::ldexp(1.0f, exponent));
+  for (float& value : x.wide) {
+    const uint32_t kept = rng.below(20) == 0 ? 0x807f'ffff : 0xffff'ffff;
+    value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) & kept);
+  }
+  if (x.dtype == Dtype::F32) return x;
+  for (const float value : x.wide) {
+    uint16_t bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+    if (x.dtype == Dtype::F16) do
+        bits = static_cast<uint16_t>(rng.next());
+      while ((bits & 0x7c00) == 0x7c00);
+    x.narrow.push_back(bits);
+  }
+  return x;
+}
+
+// A scale as it is when gradients have grown by up to the six bits of headroom since.
+BucketScales scales_before_growth(Rng& rng, uint32_t v, std::vector<BlockMark> marks) {
+  for (BlockMark& mark : marks)
+    if (!mark.is_zero())
+      mark.max_exponent = static_cast<uint8_t>(
+          std::max<int64_t>(1, mark.max_exponent - static_cast<int64_t>(rng.below(7))));
+  BucketScales scales(marks.size(), v);
+  scales.apply_commit(marks, true);
+  return scales;
+}
+
+// |sum * 2^-k - true sum| <= V * 2^-(k+1), whatever the formats, magnitudes and number of ranks.
+TEST(Exact, EveryFormatOverManyRanks_WithinTheBoundOfTheTrueSum) {
+  RandomFloats random(test_seed());
+  Rng& rng = random.rng();
+  for (int round = 0; round < 60; ++round) {
+    const bool is_long = round % 20 == 0;  // a tensor of several blocks
+    const uint32_t v = static_cast<uint32_t>(rng.below(is_long ? 8 : 400)) + 1;
+    const BucketLayout layout = layout_of({rng.below(is_long ? 150'000 : 400) + 1, 3});
+    const int exponent = static_cast<int>(rng.between(-149, 120));
+    std::vector<AnyContribution> contributions;
+    BucketScales measuring(layout.blocks.size(), v);
+    Partial measured(layout);
+    for (uint32_t m = 0; m < v; ++m) {
+      const int smaller = static_cast<int>(rng.below(30));
+      contributions.push_back(
+          random_contribution(random, layout.elements, std::max(-149, exponent - smaller)));
+      accumulate_exact(layout, measuring, contributions.back().gradient(), measured.sum,
+                       measured.marks);
+    }
+    const BucketScales scales = scales_before_growth(rng, v, measured.marks);
+
+    std::vector<Partial> ranks(rng.below(64) + 1, Partial(layout));
+    for (const AnyContribution& x : contributions) {
+      Partial& rank = ranks[rng.below(ranks.size())];
+      accumulate_exact(layout, scales, x.gradient(), rank.sum, rank.marks);
+    }
+    for (size_t i = 1; i < ranks.size(); ++i) ranks[0].reduce(ranks[i]);
+    ASSERT_FALSE(scales.is_flagged(ranks[0].marks));
+    std::vector<float> out(layout.elements);
+    to_float(layout, scales, ranks[0].marks, ranks[0].sum, out);
+
+    for (size_t b = 0; b < layout.blocks.size(); ++b) {
+      const long double unit = std::ldexp(1.0L, -scales.scale(b));
+      // The reference rounds too, at 2^-63 of sums that are below 2^30 units.
+      const long double bound = v * (unit / 2 + std::ldexp(unit, 30 - 63));
+      const size_t end = layout.blocks[b].begin + layout.blocks[b].count;
+      for (size_t i = layout.blocks[b].begin; i < end; ++i) {
+        long double sum = 0;
+        for (const AnyContribution& x : contributions) sum += x.value(i);
+        const long double reduced = ranks[0].sum[i] * unit;
+        ASSERT_LE(std::abs(reduced - sum), bound)
+            << "round " << round << ", element " << i << " of V=" << v;
+        ASSERT_EQ(out[i], static_cast<float>(reduced));
+      }
+    }
+  }
+}
+
 // --- Reduction ---
 
 TEST(Reduction, Integers_WrapWithoutUndefinedBehaviour) {
