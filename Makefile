@@ -13,7 +13,8 @@ LONG := -LE '^(sim|fuzz|bench)$$'
 TARGET_LINE := ^[a-z-]+:.*\#\#
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check fmt sim explore fuzz bench bench-recovery bench-clean bench-cost schedules
+.PHONY: help deps build demo test check fmt sim explore fuzz bench bench-recovery bench-clean bench-cost bench-torch
+.PHONY: bench-exactness digests schedules
 .PHONY: asan tsan clean
 
 help:  ## list the targets
@@ -68,6 +69,18 @@ bench-clean: build  ## a long unusual run without faults must raise no alarm (ha
 bench-cost: build  ## what agents, controller, votes and records cost a training (half an hour)
 	@mkdir -p out
 	@bench/recovery/bench_cost.py --pace $(BUILD)/bin/pace --out out/cost.json $(FLAGS)
+
+bench-torch: build  ## kill to next step, beside torchrun with DDP and checkpoints (ten minutes; installs python3-torch)
+	@scripts/install-deps --bench
+	@mkdir -p out
+	@bench/recovery/bench_torch.py --pace $(BUILD)/bin/pace --out out/torch.json $(FLAGS)
+
+bench-exactness: build  ## held-out loss of exact against fast mode, and steps computed again for overflow (half an hour)
+	@mkdir -p out
+	@bench/recovery/bench_exactness.py --pace $(BUILD)/bin/pace --out out/exactness.json $(FLAGS)
+
+digests: build  ## the same bits on 2, 3 and 4 hosts, 1 and 2 ranks each, with and without spares and faults (half an hour)
+	@bench/recovery/digests.py --pace $(BUILD)/bin/pace $(FLAGS)
 
 N ?= 200
 SEED ?= 1

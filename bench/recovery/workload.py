@@ -17,6 +17,7 @@ class Workload:
     gradient_mb: float = 1
     state_mb: float = 64
     seed: int = 1
+    print_every: int = 1_000_000
 
     @property
     def trainer(self) -> Path:
@@ -34,14 +35,14 @@ class Workload:
 
     def command(self, report: Path, steps: int, faults: Path | None = None, extra: tuple[str, ...] = (),
                 flags: tuple[str, ...] = ()) -> list[str]:
-        """`extra`: more flags of the trainer; the last one given counts. `flags`: of `pace run`."""
+        """`extra`: flags of the trainer that are not given here. `flags`: of `pace run`."""
         return [str(self.pace), "run", "--local", str(self.hosts), "--nproc-per-node", str(self.ranks_per_host),
                 "--spares", str(self.spare_hosts), "--micro-batches", str(self.micro_batches),
                 "--seed", str(self.seed), "--report", str(report),
                 *(["--faults", str(faults)] if faults else []), *flags,
                 "--", str(self.trainer), "--steps", str(steps), "--micro-batch-ms", str(self.micro_batch_ms),
                 "--gradient-mb", str(self.gradient_mb), "--state-mb", str(self.state_mb), "--seed", str(self.seed),
-                "--print-every", "1000000", *extra]
+                "--print-every", str(self.print_every), *extra]
 
     def undisturbed(self) -> "Workload":
         """The same numbers as fast as they come: without spares, and without the wait that stands for compute."""
