@@ -29,13 +29,17 @@ constexpr int64_t kImbalancePermille = 200;  // how far the last one is behind t
 constexpr int64_t kCleanDelayPermille = 50;  // of run-queue delay: above, it is the machine's noise
 constexpr size_t kOpenTurns = 64;
 
-void push(std::deque<int64_t>& values, int64_t value) {
+template <class T>
+void push(std::deque<T>& values, T value) {
   values.push_back(value);
   if (values.size() > kWindow) values.pop_front();
 }
 
-std::vector<int64_t> last_of(const std::deque<int64_t>& values, size_t count) {
-  return {values.end() - static_cast<std::ptrdiff_t>(std::min(count, values.size())), values.end()};
+// The median of all but one of them, `value`: what lies above it moves down by one place.
+// REQUIRES: at least two, `sorted` ascending.
+int64_t median_without(const std::vector<int64_t>& sorted, int64_t value) {
+  const size_t middle = (sorted.size() - 1) / 2;
+  return sorted[middle] >= value ? sorted[middle + 1] : sorted[middle];
 }
 
 int64_t permille_above(int64_t value, int64_t reference) {
@@ -56,12 +60,13 @@ void StragglerDetector::add(RankId rank, const RankSample& sample) {
       compute / std::max<int64_t>(1, busy.in_nanoseconds() / 1000);  // of what it did
   const int64_t delay = sample.run_queue_delay.in_nanoseconds() / 1000 * compute_permille;
   if (delay * 1000 > compute * kMostDelayPermille) return;
-  const int64_t cost = std::max<int64_t>(1, (compute - delay) / sample.micro_batches);
+  const Reading cost{.wall = std::max<int64_t>(1, compute / sample.micro_batches),
+                     .own = std::max<int64_t>(1, (compute - delay) / sample.micro_batches)};
   push(pace.cost_ns, cost);
   push(pace.delay_permille, delay * 1000 / compute);
   pace.newest = sample.turn;
   if (pace.distrusted > 0) --pace.distrusted;
-  open_turns_[sample.turn][rank] = cost;
+  open_turns_[sample.turn][rank] = cost.own;
   close_turns();
 }
 
@@ -76,42 +81,82 @@ void StragglerDetector::distrust(RankId rank, uint32_t samples) {
   slow_.erase(rank);
 }
 
+// --- Judgement ---
+
+StragglerDetector::Reading StragglerDetector::median_reading(const std::deque<Reading>& values,
+                                                             size_t count) {
+  std::vector<int64_t> wall, own;
+  const size_t first = values.size() - std::min(count, values.size());
+  for (size_t i = first; i < values.size(); ++i) {
+    wall.push_back(values[i].wall);
+    own.push_back(values[i].own);
+  }
+  return {.wall = median_of(std::move(wall)), .own = median_of(std::move(own))};
+}
+
+StragglerDetector::Summary StragglerDetector::summary_of(const Pace& pace) {
+  Summary summary{.cost_ns = median_reading(pace.cost_ns, kWindow),
+                  .recent_ns = median_reading(pace.cost_ns, kRecentTurns),
+                  .noise_permille = 0};
+  std::vector<int64_t> wall, own;
+  for (const Reading& cost : pace.cost_ns) {
+    wall.push_back(cost.wall);
+    own.push_back(cost.own);
+  }
+  const auto noise = [](std::vector<int64_t> values, int64_t center) {
+    return median_deviation_of(std::move(values), center) * 1000 / center;
+  };
+  summary.noise_permille = std::max(noise(std::move(wall), summary.cost_ns.wall),
+                                    noise(std::move(own), summary.cost_ns.own));
+  return summary;
+}
+
 std::map<RankId, StragglerDetector::Summary> StragglerDetector::summarize() const {
   std::map<RankId, Summary> all;
-  for (const auto& [rank, pace] : ranks_) {
-    if (pace.cost_ns.size() < kLeastTurns) continue;
-    Summary& summary = all[rank];
-    summary.cost_ns = median_of({pace.cost_ns.begin(), pace.cost_ns.end()});
-    summary.recent_ns = median_of(last_of(pace.cost_ns, kRecentTurns));
-    const int64_t deviation =
-        median_deviation_of({pace.cost_ns.begin(), pace.cost_ns.end()}, summary.cost_ns);
-    summary.noise_permille = deviation * 1000 / summary.cost_ns;
-  }
+  for (const auto& [rank, pace] : ranks_)
+    if (pace.cost_ns.size() >= kLeastTurns) all[rank] = summary_of(pace);
   return all;
+}
+
+int64_t StragglerDetector::smaller_excess(const Reading& own, const Reading& others) {
+  return std::min(permille_above(own.wall, others.wall), permille_above(own.own, others.own));
+}
+
+int64_t StragglerDetector::greater_excess(const Reading& own, const Reading& others) {
+  return std::max(permille_above(own.wall, others.wall), permille_above(own.own, others.own));
+}
+
+bool StragglerDetector::is_steadily_above(const Pace& pace, const Reading& others,
+                                          int64_t permille) {
+  const auto unremarkable =
+      std::count_if(pace.cost_ns.begin(), pace.cost_ns.end(),
+                    [&](const Reading& cost) { return smaller_excess(cost, others) < permille; });
+  return unremarkable <= kExceptions;
 }
 
 std::vector<PaceChange> StragglerDetector::update() {
   std::vector<PaceChange> changes;
   const std::map<RankId, Summary> all = summarize();
   if (all.empty()) return changes;
-  std::vector<int64_t> sorted, noise, usual;
+  std::vector<int64_t> wall, own, noise, usual;
   Reference others;
   for (const auto& [rank, summary] : all) {
-    sorted.push_back(summary.cost_ns);
+    wall.push_back(summary.cost_ns.wall);
+    own.push_back(summary.cost_ns.own);
     noise.push_back(summary.noise_permille);
     others.newest = std::max(others.newest, ranks_.at(rank).newest);
   }
-  std::sort(sorted.begin(), sorted.end());
+  std::sort(wall.begin(), wall.end());
+  std::sort(own.begin(), own.end());
   others.noise_permille = median_of(std::move(noise));
   for (const auto& [rank, summary] : all) {
-    if (sorted.size() < 2) break;
-    // The median of all but this one: what lies above it moves down by one place.
-    const size_t middle = (sorted.size() - 1) / 2;
-    others.cost_ns = sorted[middle] >= summary.cost_ns ? sorted[middle + 1] : sorted[middle];
+    if (all.size() < 2) break;
+    others.cost_ns = {.wall = median_without(wall, summary.cost_ns.wall),
+                      .own = median_without(own, summary.cost_ns.own)};
     judge(rank, summary, others, changes);
   }
   for (const auto& [rank, summary] : all)
-    if (!slow_.contains(rank)) usual.push_back(summary.cost_ns);
+    if (!slow_.contains(rank)) usual.push_back(summary.cost_ns.wall);
   if (!usual.empty()) usual_ns_ = median_of(std::move(usual));
   return changes;
 }
@@ -119,42 +164,42 @@ std::vector<PaceChange> StragglerDetector::update() {
 void StragglerDetector::judge(RankId rank, const Summary& own, const Reference& others,
                               std::vector<PaceChange>& changes) {
   Pace& pace = ranks_.at(rank);
-  const int64_t others_ns = others.cost_ns;
   const int64_t noise_permille = std::max(own.noise_permille, others.noise_permille);
   const int64_t threshold = std::max(kSlowPermille, noise_permille * kNoiseFactorPermille / 1000);
-  const int64_t excess = permille_above(own.cost_ns, others_ns);
-  const auto tell = [&](bool is_slow, int64_t cost_ns) {
-    const Duration cost = Duration::nanoseconds(cost_ns),
-                   reference = Duration::nanoseconds(others_ns);
-    changes.push_back({.rank = rank,
-                       .is_slow = is_slow,
-                       .cost_ns = cost_ns,
-                       .others_ns = others_ns,
-                       .evidence = str("a micro-batch takes it ", cost, ", the others ", reference,
-                                       " (", permille_above(cost_ns, others_ns) / 10,
-                                       " % more; threshold ", threshold / 10, " %; medians of ",
-                                       pace.cost_ns.size(), " turns, without run-queue delay)")});
+  const int64_t others_ns = others.cost_ns.wall;
+  const auto tell = [&](bool is_slow, int64_t permille) {
+    const int64_t cost_ns = others_ns + others_ns * permille / 1000;
+    changes.push_back(
+        {.rank = rank,
+         .is_slow = is_slow,
+         .cost_ns = cost_ns,
+         .others_ns = others_ns,
+         .evidence = str("a micro-batch takes it ", Duration::nanoseconds(cost_ns), ", the others ",
+                         Duration::nanoseconds(others_ns), " (", permille / 10,
+                         " % more; threshold ", threshold / 10, " %; medians of ",
+                         pace.cost_ns.size(), " turns, with and without run-queue delay)")});
+    return cost_ns;
   };
+  const int64_t excess = smaller_excess(own.cost_ns, others.cost_ns);
   const auto found = slow_.find(rank);
   if (found == slow_.end()) {
-    if (pace.distrusted > 0 || excess < threshold) return;
-    const auto unremarkable = std::count_if(
-        pace.cost_ns.begin(), pace.cost_ns.end(),
-        [&](int64_t cost) { return permille_above(cost, others_ns) * 2 < threshold; });
-    if (unremarkable > kExceptions) return;
-    slow_[rank] = own.cost_ns;
-    tell(true, own.cost_ns);
+    const bool is_apart =
+        permille_above(own.cost_ns.own, others.cost_ns.wall) * 2 >= threshold;  // by no delay
+    if (pace.distrusted > 0 || excess < threshold || !is_apart) return;
+    if (!is_steadily_above(pace, others.cost_ns, threshold / 2)) return;
+    slow_[rank] = tell(true, excess);
     return;
   }
+  const int64_t recent = greater_excess(own.recent_ns, others.cost_ns);
   const bool is_unseen = others.newest.value() > pace.newest.value() + kForgetTurns;
-  if (is_unseen || permille_above(own.recent_ns, others_ns) <= kBackPermille) {
+  if (is_unseen || recent <= kBackPermille) {
     slow_.erase(found);
     // Its old values would make it slow again at once, or hide that it is.
     while (pace.cost_ns.size() > (is_unseen ? 0 : kRecentTurns)) pace.cost_ns.pop_front();
-    tell(false, is_unseen ? others_ns : own.recent_ns);
+    tell(false, is_unseen ? 0 : recent);
     return;
   }
-  found->second = own.cost_ns;
+  found->second = others_ns + others_ns * std::max<int64_t>(0, excess) / 1000;
 }
 
 std::map<RankId, int64_t> StragglerDetector::costs_ns() const {

@@ -29,7 +29,10 @@ class Ranks {
   void set_percent(uint32_t slot, int64_t percent) { percent_.at(slot) = percent; }
   void set_noise_percent(int64_t noise) { noise_percent_ = noise; }
   void set_long_steps(uint32_t parts_per_million) { long_ppm_ = parts_per_million; }
+  // Waiting for a core: a program that computes there is later by as much, one that waits for an
+  // accelerator absorbs it.
   void set_delay(uint32_t slot, Duration delay) { delay_[slot] = delay; }
+  void set_absorbed_delay(uint32_t slot, Duration delay) { absorbed_[slot] = delay; }
   StragglerDetector& detector() { return detector_; }
 
   std::vector<PaceChange> turn() {
@@ -42,7 +45,7 @@ class Ranks {
       RankSample sample;
       sample.turn = turn_;
       sample.micro_batches = 2;
-      sample.run_queue_delay = delay_[i];
+      sample.run_queue_delay = delay_[i] + absorbed_[i];
       sample.compute = Duration::microseconds(2 * cost_us) + delay_[i];
       detector_.add(rank_of(i), sample);
     }
@@ -59,7 +62,7 @@ class Ranks {
 
  private:
   std::vector<int64_t> percent_;
-  std::map<uint32_t, Duration> delay_;
+  std::map<uint32_t, Duration> delay_, absorbed_;
   int64_t noise_percent_ = 3;
   uint32_t long_ppm_ = 0;
   Rng rng_;
@@ -114,6 +117,55 @@ TEST(StragglerDetector, RunQueueDelay_IsNotHeldAgainstTheRank) {
   Ranks ranks(8, seed_of_run());
   ranks.set_delay(2, Duration::milliseconds(8));
   int turns = 0;
+  EXPECT_TRUE(ranks.run(100, &turns).empty());
+}
+
+// Taken off the time of those that absorb it, it would make the two others look 25 % slower.
+TEST(StragglerDetector, AbsorbedRunQueueDelay_MakesNobodySlow) {
+  Ranks ranks(8, seed_of_run());
+  for (uint32_t slot = 0; slot < 6; ++slot)
+    ranks.set_absorbed_delay(slot, Duration::milliseconds(2));
+  int turns = 0;
+  EXPECT_TRUE(ranks.run(200, &turns).empty());
+}
+
+// By both readings 20 % slower than the others, and yet as fast.
+TEST(StragglerDetector, DelayOfOneAndAbsorbedDelayOfOthers_MakeNobodySlow) {
+  Ranks ranks(8, seed_of_run());
+  ranks.set_delay(3, Duration::milliseconds(2));
+  for (uint32_t slot = 0; slot < 8; ++slot)
+    if (slot != 3) ranks.set_absorbed_delay(slot, Duration::milliseconds(2));
+  int turns = 0;
+  EXPECT_TRUE(ranks.run(200, &turns).empty());
+}
+
+TEST(StragglerDetector, SlowRankOnABusyMachine_IsFoundWithinTwentyTurns) {
+  for (const bool is_absorbed : {false, true}) {
+    Ranks ranks(8, seed_of_run());
+    for (uint32_t slot = 0; slot < 8; ++slot) {
+      if (is_absorbed) ranks.set_absorbed_delay(slot, Duration::microseconds(500));
+      if (!is_absorbed) ranks.set_delay(slot, Duration::microseconds(500));
+    }
+    int turns = 0;
+    ASSERT_TRUE(ranks.run(40, &turns).empty());
+    ranks.set_percent(5, 115);
+    const std::vector<PaceChange> changes = ranks.run(20, &turns);
+    ASSERT_EQ(changes.size(), 1u);
+    EXPECT_EQ(changes[0].rank, rank_of(5));
+    const int64_t permille = changes[0].cost_ns * 1000 / changes[0].others_ns;
+    EXPECT_GE(permille, 1100) << changes[0].evidence;
+    EXPECT_LE(permille, 1200) << changes[0].evidence;
+  }
+}
+
+// That the others are late by the clock does not make it as fast as they are.
+TEST(StragglerDetector, LoadOnOtherHosts_DoesNotMakeASlowRankFast) {
+  Ranks ranks(8, seed_of_run());
+  ranks.set_percent(3, 110);
+  int turns = 0;
+  ASSERT_FALSE(ranks.run(20, &turns).empty());
+  for (uint32_t slot = 0; slot < 8; ++slot)
+    if (slot != 3) ranks.set_delay(slot, Duration::milliseconds(1));
   EXPECT_TRUE(ranks.run(100, &turns).empty());
 }
 
