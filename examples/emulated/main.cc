@@ -16,11 +16,16 @@ constexpr int kUsageError = 64;
 
 void add_options(CLI::App& app, emulated::Options& options) {
   const std::map<std::string, emulated::SlowStepOn> slow_step_on = {
-      {"all", emulated::SlowStepOn::All}, {"one", emulated::SlowStepOn::One}};
+      {"all", emulated::SlowStepOn::All},
+      {"one", emulated::SlowStepOn::One},
+      {"mixed", emulated::SlowStepOn::Mixed}};
   app.add_option("--steps", options.steps, "Updates to apply in all")->check(CLI::PositiveNumber);
   app.add_option("--micro-batch-ms", options.micro_batch_ms, "Emulated compute of a micro-batch")
       ->check(CLI::Range(0.0, 1e6));
   app.add_option("--jitter-ms", options.jitter_ms, "At most so much is added to a micro-batch")
+      ->check(CLI::Range(0.0, 1e6));
+  app.add_option("--warm-up-ms", options.warm_up_ms,
+                 "Added to the first micro-batch of each process")
       ->check(CLI::Range(0.0, 1e6));
   app.add_option("--gradient-mb", options.gradient_mb, "Gradient of a micro-batch, in 10^6 bytes")
       ->check(CLI::Range(0.0, 4e3));
@@ -29,7 +34,8 @@ void add_options(CLI::App& app, emulated::Options& options) {
   app.add_option("--seed", options.seed, "Of gradients and jitter");
   app.add_option("--slow-step-every", options.slow_step_every,
                  "One step in so many computes 20 times as long (0: none)");
-  app.add_option("--slow-step-on", options.slow_step_on, "Ranks that compute it so: all, one")
+  app.add_option("--slow-step-on", options.slow_step_on,
+                 "Ranks that compute it so: all, one, or mixed: all and one in turn")
       ->transform(CLI::CheckedTransformer(slow_step_on))
       ->default_str("all");
   app.add_option("--buckets", options.buckets, "Buckets that the gradient is reduced in")

@@ -1,11 +1,15 @@
 #include "emulated/trainer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "emulated/timed_wait.h"
 
@@ -15,7 +19,7 @@ namespace {
 constexpr double kSlowStepFactor = 20;
 constexpr float kMomentum = 0.9F;
 constexpr size_t kTensorElements = 48 * 1024;
-constexpr int64_t kHangLimitNanoseconds = 3'600'000'000'000;
+constexpr unsigned kHangSeconds = 3600;
 
 size_t floats_in_mb(double mb) { return std::max<size_t>(1, static_cast<size_t>(mb * 1e6 / 4)); }
 
@@ -26,12 +30,21 @@ std::vector<size_t> tensors_of(size_t elements) {
   return counts;
 }
 
+// Of the job when it started, as torchrun's contract has it: without hot spares, which have nothing
+// to be slow at.
+uint32_t working_ranks() {
+  const char* text = std::getenv("WORLD_SIZE");
+  return std::max(1u,
+                  text == nullptr ? 1u : static_cast<uint32_t>(std::strtoul(text, nullptr, 10)));
+}
+
 }  // namespace
 
 Trainer::Trainer(const Options& options)
     : options_(options),
       gradient_(std::max<size_t>(floats_in_mb(options.gradient_mb), options.buckets)),
       state_(floats_in_mb(options.state_mb)),
+      working_ranks_(working_ranks()),
       job_({.seed = options.seed, .micro_batches = options.micro_batches}) {
   size_t begin = 0;
   for (uint32_t i = 0; i < options_.buckets; ++i) {
@@ -44,6 +57,16 @@ Trainer::Trainer(const Options& options)
 }
 
 void Trainer::run() {
+  prepare_to_wait();
+  try {
+    train();
+  } catch (const paceline::Error& error) {
+    if (!has_skipped_) throw;
+    wait_as_a_hung_program(error.what());
+  }
+}
+
+void Trainer::train() {
   while (const std::optional<paceline_step> step = job_.begin_step()) {
     if (step->step >= options_.steps) break;  // resumed at the end
     if (!compute(*step)) return;
@@ -76,37 +99,50 @@ bool Trainer::compute(const paceline_step& step) {
 
 // The last bucket first, and each after its part of the wait, as a backward pass would have it.
 void Trainer::compute_micro_batch(const paceline_micro_batch& micro_batch) {
-  const int64_t start = now_nanoseconds();
+  TimedWait computing;
   Random random(micro_batch.seed);
   const double wait_ns = micro_batch_ms(micro_batch, random) * 1e6;
   fill_gradient(random, gradient_);
   for (uint32_t left = options_.buckets; left > 0; --left) {
     const uint32_t bucket = left - 1;
     const double fraction = static_cast<double>(options_.buckets - bucket) / options_.buckets;
-    wait_until(start + static_cast<int64_t>(wait_ns * fraction));
+    computing.until(static_cast<int64_t>(wait_ns * fraction));
     if (game_day_.should_skip({.step = micro_batch.step, .bucket = bucket, .slot = job_.rank()})) {
-      wait_as_a_hung_program();
-      return;
+      has_skipped_ = true;
+      continue;
     }
     job_.accumulate(bucket, gradient_.data() + (bucket == 0 ? 0 : bucket_ends_[bucket - 1]));
   }
 }
 
-double Trainer::micro_batch_ms(const paceline_micro_batch& micro_batch, Random& random) const {
-  const double ms = options_.micro_batch_ms + options_.jitter_ms * random.uniform();
-  const uint64_t every = options_.slow_step_every;
-  if (every == 0 || micro_batch.step % every != every - 1) return ms;
-  const bool is_slow_here = options_.slow_step_on == SlowStepOn::All ||
-                            micro_batch.step / every % job_.world_size() == job_.rank();
-  return is_slow_here ? ms * kSlowStepFactor : ms;
+double Trainer::micro_batch_ms(const paceline_micro_batch& micro_batch, Random& random) {
+  double ms = options_.micro_batch_ms + options_.jitter_ms * random.uniform();
+  if (is_slow_step(micro_batch.step)) ms *= kSlowStepFactor;
+  return std::exchange(is_warm_, true) ? ms : ms + options_.warm_up_ms;
 }
 
-// What a program that has skipped a collective does: nothing, while the others wait for it. If
-// nobody ends it, the library refuses its next call.
-void Trainer::wait_as_a_hung_program() const {
-  std::printf("emulated: rank %u has skipped a contribution (game day) and waits\n", job_.rank());
+bool Trainer::is_slow_step(uint64_t step) const {
+  const uint64_t every = options_.slow_step_every;
+  if (every == 0 || step % every != every - 1) return false;
+  const uint64_t number = step / every;
+  switch (options_.slow_step_on) {
+    case SlowStepOn::All:
+      return true;
+    case SlowStepOn::One:
+      return number % working_ranks_ == job_.rank();
+    case SlowStepOn::Mixed:
+      return number % 2 == 0 || number / 2 % working_ranks_ == job_.rank();
+  }
+  return false;
+}
+
+// The library has refused the call after the contribution that was left out. A program in which
+// such a bug hides waits then for the others, as they wait for it.
+void Trainer::wait_as_a_hung_program(const char* refusal) const {
+  std::printf("emulated: rank %u has skipped a contribution (game day) and waits: %s\n",
+              job_.rank(), refusal);
   std::fflush(stdout);
-  wait_until(now_nanoseconds() + kHangLimitNanoseconds);
+  for (;;) sleep(kHangSeconds);
 }
 
 // state = 0.9 * state + mean gradient, in a window of the state that moves on with each step: the

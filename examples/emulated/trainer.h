@@ -12,12 +12,14 @@
 
 namespace emulated {
 
-enum class SlowStepOn : uint8_t { All, One };
+// Mixed: every other slow step on all ranks, the ones between on one rank alone, each time another.
+enum class SlowStepOn : uint8_t { All, One, Mixed };
 
 struct Options {
   uint64_t steps = 200;
   double micro_batch_ms = 10;
-  double jitter_ms = 0;  // added to a micro-batch, uniform in [0, jitter_ms)
+  double jitter_ms = 0;   // added to a micro-batch, uniform in [0, jitter_ms)
+  double warm_up_ms = 0;  // added to the first micro-batch of each process
   double gradient_mb = 1;
   double state_mb = 4;
   uint64_t seed = 1;
@@ -36,11 +38,13 @@ class Trainer final {
   void run();
 
  private:
+  void train();
   // Computes until the step is committed; false if this rank is no longer a member.
   bool compute(const paceline_step& step);
   void compute_micro_batch(const paceline_micro_batch& micro_batch);
-  double micro_batch_ms(const paceline_micro_batch& micro_batch, Random& random) const;
-  void wait_as_a_hung_program() const;
+  double micro_batch_ms(const paceline_micro_batch& micro_batch, Random& random);
+  bool is_slow_step(uint64_t step) const;
+  [[noreturn]] void wait_as_a_hung_program(const char* refusal) const;
   void update(const paceline_step& step);
   void print_progress(uint64_t steps_done) const;
 
@@ -49,6 +53,9 @@ class Trainer final {
   std::vector<size_t> bucket_ends_;  // in gradient_
   std::vector<float> state_;         // registered: what the next step depends on
   support::GameDay game_day_;
+  bool has_skipped_ = false;  // a contribution, on a game day
+  bool is_warm_ = false;
+  const uint32_t working_ranks_;
   // Last, so that it is destroyed first: until it has left the job, other ranks may need the state
   // above.
   paceline::Job job_;

@@ -14,7 +14,6 @@ namespace {
 
 constexpr Duration kNearPause = Duration::microseconds(200);
 constexpr Duration kFarPause = Duration::milliseconds(5);
-constexpr Duration kSlowPeriod = Duration::milliseconds(4);
 constexpr Duration kLoseHostDefault = Duration::seconds(10);
 constexpr Duration kSlowDefault = Duration::seconds(10);
 constexpr Duration kCopyPause = Duration::microseconds(50);
@@ -93,11 +92,6 @@ bool is_sealed(pid_t process, const Mapping& copy, std::map<pid_t, Instant>& end
   }
   return os::now() - seen->second >=
          Duration::microseconds(static_cast<int64_t>(copy.size_bytes) / kBytesPerMicrosecond);
-}
-
-Duration part_of(Duration period, double fraction) {
-  return Duration::nanoseconds(
-      static_cast<int64_t>(static_cast<double>(period.in_nanoseconds()) * fraction));
 }
 
 }  // namespace
@@ -361,10 +355,7 @@ std::string Injector::stop(const FaultSpec& spec, std::vector<pid_t> processes) 
     if (spec.kind == FaultKind::Slow) lasts = kSlowDefault;
   }
   if (lasts) stopped.until = now + *lasts;
-  if (spec.kind == FaultKind::Slow) {
-    stopped.factor = spec.factor;
-    stopped.next_change = now + part_of(kSlowPeriod, 1 - 1 / spec.factor);
-  }
+  if (spec.kind == FaultKind::Slow) stopped.cycle.emplace(spec.factor, now);
   stopped_.push_back(std::move(stopped));
   return "";
 }
@@ -378,14 +369,13 @@ void Injector::advance_stopped(Duration& pause) {
     }
     std::erase_if(stopped.targets, [](const Target& target) { return target.has_ended(); });
     if (stopped.targets.empty()) return true;
-    if (!stopped.factor) return false;
-    pause = std::min(pause, kNearPause);
-    if (now < stopped.next_change) return false;
-    stopped.is_running = !stopped.is_running;
-    for (const Target& target : stopped.targets)
-      target.signal(stopped.is_running ? SIGCONT : SIGSTOP);
-    const double part = stopped.is_running ? 1 / *stopped.factor : 1 - 1 / *stopped.factor;
-    stopped.next_change = now + part_of(kSlowPeriod, part);
+    if (!stopped.cycle) return false;
+    if (now >= stopped.cycle->next_change()) {
+      const int number = stopped.cycle->is_stopped() ? SIGCONT : SIGSTOP;
+      for (const Target& target : stopped.targets) target.signal(number);
+      stopped.cycle->change(now);
+    }
+    pause = std::min(pause, std::max(Duration(), stopped.cycle->next_change() - now));
     return false;
   });
 }

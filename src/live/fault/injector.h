@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "core/model/ids.h"
+#include "live/fault/duty_cycle.h"
 #include "live/fault/fault_spec.h"
 #include "live/fault/game_day_file.h"
 #include "live/fault/ring_probe.h"
@@ -88,10 +89,8 @@ class Injector {
   // What goes on after the strike: processes that are stopped, and when that changes.
   struct Stopped {
     std::vector<Target> targets;
-    std::optional<Instant> until;  // none: for ever
-    std::optional<double> factor;  // of Slow: continued for 1/factor of each period
-    bool is_running = false;       // of Slow: which part of the period it is in
-    Instant next_change;
+    std::optional<Instant> until;    // none: for ever
+    std::optional<DutyCycle> cycle;  // of Slow
   };
 
   void run();
