@@ -13,8 +13,8 @@ LONG := -LE '^(sim|fuzz|bench)$$'
 TARGET_LINE := ^[a-z-]+:.*\#\#
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check fmt sim explore fuzz bench bench-recovery bench-clean bench-cost bench-torch
-.PHONY: bench-exactness digests schedules
+.PHONY: help deps build demo test check fmt sim explore fuzz bench bench-recovery bench-clean bench-straggler bench-cost
+.PHONY: bench-torch bench-exactness digests schedules
 .PHONY: asan tsan clean
 
 help:  ## list the targets
@@ -65,6 +65,10 @@ bench-recovery: build  ## detection and recovery under hundreds of faults, idle 
 bench-clean: build  ## a long unusual run without faults must raise no alarm (half an hour)
 	@mkdir -p out
 	@bench/recovery/bench_clean.py --pace $(BUILD)/bin/pace --out out/clean.json $(FLAGS)
+
+bench-straggler: build  ## how soon a slow rank is found, relieved and given its work back (5 minutes)
+	@mkdir -p out
+	@bench/recovery/bench_straggler.py --pace $(BUILD)/bin/pace --out out/straggler.json $(FLAGS)
 
 bench-cost: build  ## what agents, controller, votes and records cost a training (half an hour)
 	@mkdir -p out
