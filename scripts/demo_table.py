@@ -6,8 +6,8 @@ import json
 import textwrap
 from pathlib import Path
 
-COLUMNS = (("fault", 34), ("seen as", 12), ("detected", 9), ("committing", 10), ("redone", 6), ("action", 14),
-           ("reason", 60))
+COLUMNS = (("fault", 38), ("seen as", 12), ("detected", 9), ("committing", 10), ("redone", 6), ("action", 14),
+           ("reason", 56))
 
 
 def milliseconds(value: float | None) -> str:
@@ -56,6 +56,9 @@ def main() -> int:
               f"{report['samples']['duplicated']} twice, {report['samples']['skipped']} skipped; "
               f"{throughput['mean']:.2f} {throughput['unit']} ({throughput['healthy_mean']:.2f} outside incidents), "
               f"goodput {goodput['fraction']:.0%}, digest {report['state_digest']}")
+    if calm["throughput"]["mean"] > 0:
+        part = broken["throughput"]["mean"] / calm["throughput"]["mean"]
+        print(f"Throughput with faults is {part:.0%} of that without.")
     is_same = calm["state_digest"] == broken["state_digest"]
     print("The parameters are the same, bit for bit." if is_same else "THE PARAMETERS DIFFER.")
     print(f"Reports: {folders.calm / 'report.html'} and {folders.broken / 'report.html'}")
