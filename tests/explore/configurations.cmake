@@ -32,5 +32,6 @@ explored(long_rebalance_kills_crash long --steps 2 --plan 1 --kills 2 --crashes 
 explored(long_overflow_kills_crash long --steps 2 --overflow --kills 2 --crashes 1)
 explored(long_three_steps long --steps 3 --plan 2 --kills 1)
 
-# Every fault of the others in one job; needs some GB, and is not known to end within the limit.
-explored(long_all long --steps 2 --kills 2 --freezes 1 --crashes 1 --plan 1 --limit 120)
+# Every fault of the others in one job, with one step and with two.
+explored(long_all_in_one_step long --steps 1 --kills 2 --freezes 1 --crashes 1 --plan 1)
+explored(long_all long --steps 2 --kills 2 --freezes 1 --crashes 1 --plan 1)

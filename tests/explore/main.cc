@@ -3,6 +3,7 @@
 // 2 more states than the limit, 64 usage.
 //
 //   explore --steps 2 --kills 1 --crashes 1 [--full] [--cold] [--spare] [--overflow]
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -81,6 +82,10 @@ int report(const Result& result, Search& search) {
               number(result.stopped), result.depth);
   std::printf("  ranks seen %zu, controllers seen %zu\n", search.world().rank_count(),
               search.world().controller_count());
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  std::printf("  %ld s of CPU time, at most %ld MB\n", static_cast<long>(used.ru_utime.tv_sec),
+              used.ru_maxrss / 1024);
   if (result.verdict == Result::Verdict::Violated) std::printf("%s", search.trace().c_str());
   return static_cast<int>(result.verdict);
 }

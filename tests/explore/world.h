@@ -82,10 +82,12 @@ class World {
   // --- Actions ---
   void add_rank_actions(const State& s, size_t r, std::vector<Action>& out);
   bool may_vote_next(const State& s, size_t r, const std::vector<Action>& actions);
+  bool is_lost_news(const State& s, size_t r) const;
   void add_joiner_actions(const State& s, size_t r, std::vector<Action>& out);
   void add_rank_faults(const State& s, size_t r, std::vector<Action>& out) const;
   void add_controller_actions(const State& s, size_t r, std::vector<Action>& out) const;
   void add_job_actions(const State& s, std::vector<Action>& out) const;
+  bool changes(const State& s, const Action& fault);
   void apply_to_rank(State& s, const Action& action);
   void apply_to_controller(State& s, const Action& action);
   void apply_fault(State& s, const Action& action);
@@ -96,10 +98,12 @@ class World {
   void take_upward(State& s, size_t r, uint32_t message);
   void tell_controller(State& s, size_t r, uint32_t message);
   void tell_where(State& s, size_t r);
+  void declare_lost(State& s, size_t r);
   void end(State& s, size_t r, Status status);
   void normalise(State& s);
   void refuse_old(State& s, size_t r);
   bool take_invisible(State& s, size_t r);
+  bool is_report_changed(uint32_t rank, const RankOutcome& outcome) const;
   bool take_invisible_report(State& s, size_t r);
 
   const Rank& rank(const State& s, size_t r) const { return ranks_.at(s.rank[r]); }

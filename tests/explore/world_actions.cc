@@ -1,4 +1,6 @@
 // Which actions a state has.
+#include <cstring>
+
 #include "base/check.h"
 #include "world.h"
 
@@ -21,7 +23,18 @@ std::vector<Action> World::actions(const State& s) {
     if (s.controller != 0) add_controller_actions(s, r, out);
   }
   add_job_actions(s, out);
+  if (config_.is_full) return out;
+  if (!out.empty() && out.back().kind == ActionKind::CrashAndRestart && !changes(s, out.back()))
+    out.pop_back();
   return out;
+}
+
+// A fault that leaves all as it was has only used up its budget: what can follow can follow without
+// it.
+bool World::changes(const State& s, const Action& fault) {
+  State after = apply(s, fault);
+  after.crashes = s.crashes;
+  return std::memcmp(&after, &s, sizeof s) != 0;
 }
 
 // What rank r does by itself: compute, take messages, heal.
@@ -85,13 +98,16 @@ void World::add_joiner_actions(const State& s, size_t r, std::vector<Action>& ou
 
 void World::add_rank_faults(const State& s, size_t r, std::vector<Action>& out) const {
   const auto self = static_cast<uint8_t>(r);
+  // A loss equals a delay until it is refused, and the Prepare that follows from the death makes
+  // every receiver refuse it: unless it is cut off or has lost the connection, too.
+  const bool is_told = config_.cuts == 0 && config_.links == 0;
+  const auto can_part = [&](bool is_all) { return config_.is_full || (is_all && !is_told); };
   if (is_up(s, r) && s.kills < config_.kills) {
     uint8_t peers = 0;
     for (size_t to = 0; to < kRanks; ++to)
       if (s.data[r][to] != 0) peers |= static_cast<uint8_t>(1u << to);
     for (uint8_t pick = 0; pick < 1u << kRanks; ++pick) {
-      const bool is_part = pick != 0 && pick != peers;  // a loss equals a delay until it is refused
-      if ((pick & ~peers) == 0 && (config_.is_full || !is_part))
+      if ((pick & ~peers) == 0 && (pick == 0 || can_part(pick == peers)))
         out.push_back({ActionKind::Die, self, pick});
     }
   }
@@ -102,6 +118,16 @@ void World::add_rank_faults(const State& s, size_t r, std::vector<Action>& out) 
   if (is_cut(s, r)) out.push_back({ActionKind::Heal, self, 0});
 }
 
+// Can the controller still learn that rank r, dead, frozen or cut off, is lost?
+bool World::is_lost_news(const State& s, size_t r) const {
+  if (is_phase(s, Membership::Phase::Stopped)) return false;
+  const bool is_dead = s.status[r] == Status::Dead;
+  if (!is_dead && s.status[r] != Status::Frozen && !is_cut(s, r)) return false;
+  const auto known = controller(s).known_loss(r);
+  const bool is_news = !known || (is_dead && known == Loss::Silent);
+  return is_news && controller(s).membership().may_be_in_force(rank_id(r));
+}
+
 // What the controller does about rank r. Detection is fair: what is dead, frozen or cut off is seen
 // sooner or later. REQUIRES: the controller is up.
 void World::add_controller_actions(const State& s, size_t r, std::vector<Action>& out) const {
@@ -110,16 +136,12 @@ void World::add_controller_actions(const State& s, size_t r, std::vector<Action>
   const Membership::Phase phase = membership.phase();
   const auto known = controller(s).known_loss(r);
   const bool in_force = membership.may_be_in_force(rank_id(r));
-  const bool is_dead = s.status[r] == Status::Dead;
   if (s.to_controller[r] != 0 && !is_cut(s, r)) {
     out.push_back({ActionKind::TakeReport, self, 0});
     if (s.duplicates < config_.duplicates && s.copy == 0)
       out.push_back({ActionKind::TakeReportLeavingCopy, self, 0});
   }
-  const bool is_silent = is_dead || s.status[r] == Status::Frozen || is_cut(s, r);
-  const bool is_news = !known || (is_dead && known == Loss::Silent);
-  if (phase != Membership::Phase::Stopped && is_silent && is_news && in_force)
-    out.push_back({ActionKind::DeclareLost, self, 0});
+  if (is_lost_news(s, r)) out.push_back({ActionKind::DeclareLost, self, 0});
   if (!is_up(s, r) || is_cut(s, r)) return;
   const bool can_suspect = s.freezes < config_.freezes && !rank(s, r).is_joining() && in_force;
   if (!config_.is_full && can_suspect && !known && phase != Membership::Phase::Stopped)

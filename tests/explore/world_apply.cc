@@ -87,10 +87,7 @@ void World::apply_to_controller(State& s, const Action& action) {
     case ActionKind::TakeReport:
       return take_upward(s, r, take_head(s.to_controller[r]));
     case ActionKind::DeclareLost:
-      return follow(s, controller_step(s.controller,
-                                       s.status[r] == Status::Dead ? ControllerEvent::LoseEnded
-                                                                   : ControllerEvent::LoseSilent,
-                                       r));
+      return declare_lost(s, r);
     case ActionKind::SeeAgain:
       return follow(s, controller_step(s.controller, ControllerEvent::SeeAgain, r));
     case ActionKind::EndStray:
@@ -136,12 +133,17 @@ void World::apply_fault(State& s, const Action& action) {
       ++s.kills;
       for (size_t to = 0; to < kRanks; ++to)
         if ((action.peer & bit(to)) != 0) s.data[r][to] = 0;
-      return end(s, r, Status::Dead);
+      end(s, r, Status::Dead);
+      if (!config_.is_full) declare_lost(s, r);
+      return;
     case ActionKind::Freeze:
       ++s.freezes;
-      if (!config_.is_full) return end(s, r, Status::Frozen);  // for good
-      s.status[r] = Status::Frozen;
-      return;
+      if (config_.is_full) {
+        s.status[r] = Status::Frozen;
+        return;
+      }
+      end(s, r, Status::Frozen);  // for good
+      return declare_lost(s, r);
     case ActionKind::Thaw:
       s.status[r] = Status::Up;
       return;
@@ -228,6 +230,13 @@ void World::tell_where(State& s, size_t r) {
   }
 }
 
+void World::declare_lost(State& s, size_t r) {
+  if (!is_lost_news(s, r)) return;
+  const auto event =
+      s.status[r] == Status::Dead ? ControllerEvent::LoseEnded : ControllerEvent::LoseSilent;
+  follow(s, controller_step(s.controller, event, r));
+}
+
 void World::end(State& s, size_t r, Status status) {
   s.status[r] = status;
   s.rank[r] = 0;
@@ -239,23 +248,36 @@ void World::end(State& s, size_t r, Status status) {
 // --- Reduction ---
 
 // Removes what its receiver can only refuse. Unless the search is full: takes at once
-//  - every message and every accumulation that only its own rank can notice: a loss of such a
-//    message equals a delay of the message that would have completed the set;
+//  - every accumulation that only its own rank can notice;
+//  - every message from a rank by which its receiver casts no vote and commits nothing. What it
+//    would answer to the controller is the same before and after, and what it now tells other ranks
+//    (a hop of the votes) can be taken as late as one likes, or never: a Prepare makes its receiver
+//    refuse it, as if it had never been sent. So all that can follow if the message is taken later,
+//    or is lost, can follow now. (An accumulation that sends something is no such step: the rank
+//    may take other messages between two of them, and it is to be seen that it votes on none.)
 //  - every control message that its rank ignores, since it would ignore it later as well;
 //  - every report and every "is in the epoch" that completes nothing at the controller: a rank that
 //    has reported does not move, so its report, lost and repeated, is the same.
 // World::actions() reduces further: what a rank takes while the controller is down it could have
-// taken just before, so a crash and its restart are one action; and a rank that is frozen and thaws
-// is one that is not scheduled for a while, so only the belief that it is lost is an action.
+// taken just before, so a crash and its restart are one action; a rank that is frozen and thaws
+// is one that is not scheduled for a while, so only the belief that it is lost is an action; and
+// one that dies or freezes for good is one that is not scheduled until the controller learns it,
+// so both are one action.
 // An announcement is taken where it can matter: before a vote, or before what is behind it.
 void World::normalise(State& s) {
-  for (size_t r = 0; r < kRanks; ++r) {
-    while (!config_.is_full && take_invisible_report(s, r)) {
+  bool has_changed = true;
+  while (std::exchange(has_changed, false)) {
+    for (size_t r = 0; r < kRanks; ++r) {
+      while (!config_.is_full && take_invisible_report(s, r)) {
+      }
+      if (s.rank[r] == 0) continue;
+      refuse_old(s, r);
+      if (config_.is_full || !is_up(s, r)) continue;
+      while (take_invisible(s, r)) {
+        refuse_old(s, r);
+        has_changed = true;
+      }
     }
-    if (s.rank[r] == 0) continue;
-    refuse_old(s, r);
-    if (config_.is_full || !is_up(s, r)) continue;
-    while (take_invisible(s, r)) refuse_old(s, r);
   }
 }
 
@@ -303,12 +325,20 @@ bool World::take_invisible(State& s, size_t r) {
     const uint32_t message = head(queue);
     if (rank(s, r).relation(messages_.at(message)) != rank::Relation::Current) continue;
     const RankOutcome& outcome = rank_step(s.rank[r], RankEvent::Data, message, from);
-    if (outcome.steps.is_visible()) continue;
+    if (is_report_changed(s.rank[r], outcome)) continue;
     take_head(queue);
-    s.rank[r] = outcome.next;
+    follow(s, r, outcome);
     return true;
   }
   return false;
+}
+
+// Would the rank now answer a Prepare in another way, or has it told the controller something?
+bool World::is_report_changed(uint32_t rank, const RankOutcome& outcome) const {
+  const RankSteps& steps = outcome.steps;
+  return ranks_.at(rank).core().has_voted() != ranks_.at(outcome.next).core().has_voted() ||
+         !steps.commits.empty() || !steps.to_controller.empty() || steps.has_left ||
+         !steps.violation.empty();
 }
 
 }  // namespace paceline::explore
