@@ -15,7 +15,7 @@ EXPECTED = {
     "stop": ("hang", ("stopped",)),
     "hang": ("hang", ("never_entered", "stuck")),
     "spin": ("hang", ("never_entered", "stuck")),
-    "skip": ("hang", ("never_entered",)),
+    "skip": ("hang", ("mismatched",)),
     "slow": ("straggler", ("none",)),
     "lose-host": ("host_lost", ("none",)),
     "kill-agent": ("host_lost", ("none",)),

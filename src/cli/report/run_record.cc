@@ -121,6 +121,8 @@ const char* name_of(HangClass hang_class) {
       return "stopped";
     case HangClass::NeverEntered:
       return "never_entered";
+    case HangClass::Mismatched:
+      return "mismatched";
     case HangClass::Stuck:
       return "stuck";
     case HangClass::Traced:

@@ -26,7 +26,7 @@ enum class IncidentKind : uint8_t {
   Unknown,
 };
 // What happened to a hung rank, as far as its evidence tells.
-enum class HangClass : uint8_t { None, Stopped, NeverEntered, Stuck, Traced };
+enum class HangClass : uint8_t { None, Stopped, NeverEntered, Mismatched, Stuck, Traced };
 
 enum class ActionKind : uint8_t {
   Wait,

@@ -49,6 +49,9 @@ struct RankView {
   bool is_stopped = false;  // all threads stopped by a signal (state T)
   bool is_traced = false;   // under a debugger (state t)
   Duration cpu_time;        // of the whole process, so far
+  // Its last call was out of order and the library has refused it, first at this time: a
+  // contribution is missing, or a call was left out. Zero if its last call was in order.
+  Instant refused_since;
   bool operator==(const RankView&) const = default;
 };
 

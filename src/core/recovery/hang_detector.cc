@@ -126,12 +126,29 @@ std::optional<HangDetector::Suspicion> HangDetector::suspect_traced(const Watche
   return suspicion;
 }
 
+std::optional<HangDetector::Suspicion> HangDetector::suspect_mismatched(const Watched& watched,
+                                                                        const RunHistory& history) {
+  const RankView& view = watched.view;
+  if (view.refused_since == Instant() || !is_in_program(view.phase)) return std::nullopt;
+  const Suspicion suspicion{
+      .hang_class = HangClass::Mismatched,
+      .stay = watched.at - view.refused_since - watched.phase_credit,
+      .limit = refused_limit(history),
+      .what =
+          "its calls have been out of order: it has left a contribution or a call out, and the "
+          "library refuses what follows"};
+  if (suspicion.stay < suspicion.limit) return std::nullopt;
+  return suspicion;
+}
+
 // `newest`: turns that the foremost member has committed.
 std::optional<HangDetector::Suspicion> HangDetector::suspect_stuck(const Watched& watched,
                                                                    Turn newest,
                                                                    const RunHistory& history) {
   const RankView& view = watched.view;
   if (view.is_traced) return std::nullopt;
+  if (const std::optional<Suspicion> mismatched = suspect_mismatched(watched, history))
+    return mismatched;
   Suspicion suspicion;
   suspicion.limit = stay_limit(history, view.phase, view.rank);
   const Duration in_phase = watched.at - view.phase_since - watched.phase_credit;

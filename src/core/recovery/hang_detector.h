@@ -5,8 +5,10 @@
 // long stay is judged only when all others wait, and then a few steps are enough:
 //
 //   stopped        every thread is stopped and the library's own thread gives no beat
-//   never entered  in a micro-batch or elsewhere in the program's own code, blocked or spinning: a
-//                  blocked read, a skipped or mismatched call; it does not come to the collective
+//   never entered  in a micro-batch or elsewhere in the program's own code, blocked or spinning; it
+//                  does not come to the collective
+//   mismatched     there too, but it has gone past what the others wait for: a contribution or a
+//                  call is left out, and the library has refused the call that came instead
 //   stuck          it has entered: inside finish_step though its turn is committed, or behind the
 //                  others there, or its library does not run
 //   traced         under a debugger: told, never acted on
@@ -81,6 +83,8 @@ class HangDetector {
   static std::optional<Suspicion> suspect_stopped(const Watched& watched,
                                                   const RunHistory& history);
   static std::optional<Suspicion> suspect_traced(const Watched& watched, const RunHistory& history);
+  static std::optional<Suspicion> suspect_mismatched(const Watched& watched,
+                                                     const RunHistory& history);
   static std::optional<Suspicion> suspect_stuck(const Watched& watched, Turn newest,
                                                 const RunHistory& history);
   static HangFinding finding_of(RankId rank, const Suspicion& suspicion,

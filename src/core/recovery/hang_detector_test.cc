@@ -111,7 +111,7 @@ TEST(HangDetector, StoppedRank_IsFoundWithinOneSecond) {
   const Instant fault = cluster.now();
   cluster.view(3).is_stopped = true;
   expect_only(cluster.run(Duration::seconds(5)), 3, HangClass::Stopped);
-  EXPECT_LE(cluster.now() - fault, ms(850));
+  EXPECT_LE(cluster.now() - fault, ms(750));
 }
 
 TEST(HangDetector, StoppedRank_OfLongSteps_IsGivenFourOfThem) {
@@ -132,6 +132,37 @@ TEST(HangDetector, RankInItsMicroBatch_HasNeverEntered) {
   expect_only(cluster.run(Duration::seconds(10)), 5, HangClass::NeverEntered);
   EXPECT_GE(cluster.now() - fault, Duration::seconds(2));
   EXPECT_LE(cluster.now() - fault, ms(2500));
+}
+
+TEST(HangDetector, RefusedCall_IsMismatchedAndFoundWithinOneSecond) {
+  Cluster cluster(8);
+  cluster.commit(40);
+  const Instant fault = cluster.now();
+  cluster.enter(5, RankPhase::Compute);
+  cluster.view(5).refused_since = fault + ms(2);
+  expect_only(cluster.run(Duration::seconds(10)), 5, HangClass::Mismatched);
+  EXPECT_LE(cluster.now() - fault, ms(600));
+}
+
+// A program may look at the error and do what it had left out.
+TEST(HangDetector, RefusedCall_ThatIsMadeGood_IsForgotten) {
+  Cluster cluster(8);
+  cluster.commit(40);
+  cluster.enter(5, RankPhase::Compute);
+  cluster.view(5).refused_since = cluster.now() + ms(2);
+  EXPECT_TRUE(cluster.run(ms(250)).empty());
+  cluster.view(5).refused_since = Instant();
+  EXPECT_TRUE(cluster.run(Duration::seconds(1)).empty());
+}
+
+// Nobody waits for it yet: there is nothing that it has kept from ending.
+TEST(HangDetector, RefusedCall_WhileOthersCompute_IsNotJudged) {
+  Cluster cluster(4);
+  cluster.commit(40);
+  cluster.enter(2, RankPhase::Compute);
+  cluster.view(2).refused_since = cluster.now() + ms(2);
+  cluster.enter(3, RankPhase::Compute);
+  EXPECT_TRUE(cluster.run(Duration::seconds(1)).empty());
 }
 
 TEST(HangDetector, RankInItsOwnCode_HasNeverEntered) {

@@ -11,6 +11,9 @@ inline constexpr uint64_t kWarmUpTurns = 16;
 // A stopped process, from its last beat.
 Duration stopped_limit(const RunHistory& history);
 
+// A program whose last call was refused as out of order, while all others wait for its rank.
+Duration refused_limit(const RunHistory& history);
+
 // A stay in `phase` while all others wait for `rank`.
 Duration stay_limit(const RunHistory& history, RankPhase phase, RankId rank);
 

@@ -84,7 +84,8 @@ RankView RingReader::view() const {
           .step = Step(now.step.load(kRelaxed)),
           .micro_batch = MicroBatch(now.micro_batch.load(kRelaxed)),
           .last_beat = instant(now.last_beat.load(kRelaxed)),
-          .cpu_time = {}};
+          .cpu_time = {},
+          .refused_since = instant(now.refused_since.load(kRelaxed))};
 }
 
 std::vector<RankSample> RingReader::take_samples() {

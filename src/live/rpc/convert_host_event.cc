@@ -33,6 +33,7 @@ void write(const RankView& view, proto::RankView& message) {
   message.set_is_stopped(view.is_stopped);
   message.set_is_traced(view.is_traced);
   message.set_cpu_time(view.cpu_time.in_nanoseconds());
+  message.set_refused_since(view.refused_since.in_nanoseconds());
 }
 
 void write(const RankId& rank, const RankSample& sample, proto::RankSample& message) {
@@ -211,7 +212,8 @@ RankView read(const proto::RankView& message, Reader& reader) {
           .last_beat = reader.instant(message.last_beat()),
           .is_stopped = message.is_stopped(),
           .is_traced = message.is_traced(),
-          .cpu_time = reader.duration(message.cpu_time())};
+          .cpu_time = reader.duration(message.cpu_time()),
+          .refused_since = reader.instant(message.refused_since())};
 }
 
 RankSample read(const proto::RankSample& message, Reader& reader) {

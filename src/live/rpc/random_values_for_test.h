@@ -277,7 +277,8 @@ class RandomValues {
             .last_beat = instant(),
             .is_stopped = flag(),
             .is_traced = flag(),
-            .cpu_time = duration()};
+            .cpu_time = duration(),
+            .refused_since = instant()};
   }
   RankSample sample() {
     return {.turn = turn(),

@@ -20,7 +20,7 @@
 namespace paceline::wire {
 
 inline constexpr uint32_t kRingMagic = 0x50414345;  // "PACE"
-inline constexpr uint32_t kRingVersion = 1;
+inline constexpr uint32_t kRingVersion = 2;
 inline constexpr uint32_t kSampleSlots = 256;
 inline constexpr uint32_t kMetricSlots = 64;
 
@@ -55,8 +55,9 @@ struct RankNow {
   std::atomic<uint32_t> begun;        // micro-batches begun in this turn
   std::atomic<uint32_t> reducing;     // buckets sent and not yet reduced; != 0 is "reduce"
   std::atomic<uint32_t> has_voted;
-  std::atomic<int64_t> last_beat;     // of the library's own thread, every kBeatInterval at least
-  std::atomic<uint32_t> main_thread;  // kernel thread id of the training thread
+  std::atomic<int64_t> last_beat;      // of the library's own thread, every kBeatInterval at least
+  std::atomic<uint32_t> main_thread;   // kernel thread id of the training thread
+  std::atomic<int64_t> refused_since;  // the program's calls are out of order; 0: they are not
 };
 
 struct SampleSlot {

@@ -113,8 +113,10 @@ paceline_status Job::start() {
 // --- The loop ---
 
 paceline_status Job::begin_step(paceline_step* step) {
-  if (stage_ == Stage::InStep)
-    return fail(PACELINE_EINVAL, "begin_step: finish_step has not returned OK");
+  if (stage_ == Stage::InStep) {
+    const os::MutexLock lock(mutex_);
+    return refuse("begin_step: finish_step has not returned OK");
+  }
   if (stage_ == Stage::Ended) return fail(PACELINE_EINVAL, "begin_step: this rank has ended");
   if (const paceline_status status = resume(); status != PACELINE_OK) return status;
   for (;;) {
@@ -210,12 +212,10 @@ void Job::load_snapshot() {
 }
 
 paceline_status Job::next_micro_batch(paceline_micro_batch* micro_batch) {
-  if (stage_ != Stage::InStep)
-    return fail(PACELINE_EINVAL, "next_micro_batch: begin_step comes first");
   const os::MutexLock lock(mutex_);
+  if (stage_ != Stage::InStep) return refuse("next_micro_batch: begin_step comes first");
   if (session_->is_in_micro_batch())
-    return fail(PACELINE_EINVAL,
-                "next_micro_batch: the micro-batch before is not accumulated in every bucket");
+    return refuse("next_micro_batch: the micro-batch before is not accumulated in every bucket");
   const std::optional<MicroBatch> m = session_->begin_micro_batch(os::now());
   if (!m) return PACELINE_NONE;
   *micro_batch = {step_.value(), m->value(), micro_batch_seed(seed_, step_, *m)};
@@ -223,16 +223,16 @@ paceline_status Job::next_micro_batch(paceline_micro_batch* micro_batch) {
 }
 
 paceline_status Job::accumulate(uint32_t bucket, const void* gradient) {
-  if (stage_ != Stage::InStep) return fail(PACELINE_EINVAL, "accumulate: begin_step comes first");
   const BucketId id(bucket);
   bool has_use = false;
   {
     const os::MutexLock lock(mutex_);
+    if (stage_ != Stage::InStep) return refuse("accumulate: begin_step comes first");
     if (bucket >= session_->bucket_count())
       return fail(PACELINE_EINVAL, str("accumulate: there is no bucket ", bucket));
     if (!session_->is_in_micro_batch() || session_->is_accumulated(id))
-      return fail(PACELINE_EINVAL, str("accumulate: bucket ", bucket,
-                                       " has the gradient of this micro-batch already"));
+      return refuse(
+          str("accumulate: bucket ", bucket, " has the gradient of this micro-batch already"));
     has_use = session_->begin_accumulate();
   }
   if (has_use) session_->bucket(id).accumulate(gradient);
@@ -242,11 +242,10 @@ paceline_status Job::accumulate(uint32_t bucket, const void* gradient) {
 }
 
 paceline_status Job::finish_step() {
-  if (stage_ != Stage::InStep) return fail(PACELINE_EINVAL, "finish_step: begin_step comes first");
   const os::MutexLock lock(mutex_);
+  if (stage_ != Stage::InStep) return refuse("finish_step: begin_step comes first");
   if (session_->is_in_micro_batch())
-    return fail(PACELINE_EINVAL,
-                "finish_step: the micro-batch begun last is not accumulated in every bucket");
+    return refuse("finish_step: the micro-batch begun last is not accumulated in every bucket");
   session_->enter_phase(RankPhase::Wait, os::now());
   paceline_status status = PACELINE_OK;
   for (;;) {
@@ -357,6 +356,11 @@ void Job::wait() { changed_.wait_for(mutex_, kWaitLimit); }
 paceline_status Job::fail(paceline_status status, std::string text) {
   last_error_ = std::move(text);
   return status;
+}
+
+paceline_status Job::refuse(std::string text) {
+  session_->note_refusal(os::now());
+  return fail(PACELINE_EINVAL, std::move(text));
 }
 
 }  // namespace paceline::worker

@@ -87,6 +87,8 @@ class Job {
   paceline_status check_alive() REQUIRES(mutex_);
   void wait() REQUIRES(mutex_);
   paceline_status fail(paceline_status status, std::string text);
+  // A call that is out of order: a contribution or another call has been left out.
+  paceline_status refuse(std::string text) REQUIRES(mutex_);
 
   const RankId rank_;
   const uint64_t seed_;

@@ -5,10 +5,13 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <iostream>
 
@@ -316,6 +319,37 @@ TEST(Job, AgentGone_BlockedCallsReturnEagent) {
   ASSERT_TRUE(cluster.run());
   for (uint32_t slot = 0; slot < 2; ++slot)
     EXPECT_EQ(WEXITSTATUS(cluster.rank(slot).exit_status), 11);  // the loop ended with an error
+}
+
+// A program that leaves a contribution out is refused its next call, and everybody can see that
+// until a call is in order again.
+TEST(Job, CallOutOfOrder_IsSeenUntilOneIsInOrder) {
+  constexpr uint64_t kStep = 2;
+  auto* was_seen = static_cast<std::atomic<bool>*>(::mmap(nullptr, sizeof(std::atomic<bool>),
+                                                          PROT_READ | PROT_WRITE,
+                                                          MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(was_seen, MAP_FAILED);
+  TrainerOptions trainer;
+  const uint64_t expected = reference_digest(trainer, 8);
+  trainer.in_micro_batch = [was_seen](Job& job, const paceline_micro_batch& m) {
+    if (job.rank() != 1 || m.step != kStep) return;
+    do {  // the test ends it, or the limit of the cluster
+      paceline_micro_batch next{};
+      if (job.finish_step() != PACELINE_EINVAL || job.next_micro_batch(&next) != PACELINE_EINVAL)
+        ::_exit(12);
+    } while (!was_seen->load());
+  };
+  Cluster cluster(
+      {.ranks = 2, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
+  cluster.on_turn = [&] {
+    EXPECT_EQ(cluster.rank(0).shared().now.refused_since.load(), 0);
+    if (cluster.rank(1).shared().now.refused_since.load() != 0) was_seen->store(true);
+  };
+  ASSERT_TRUE(cluster.run());
+  EXPECT_TRUE(was_seen->load());
+  EXPECT_EQ(cluster.rank(1).shared().now.refused_since.load(), 0);
+  EXPECT_EQ(cluster.digests(), std::set<uint64_t>{expected});
+  ::munmap(was_seen, sizeof(std::atomic<bool>));
 }
 
 // What the agent reads of a rank that trains.

@@ -82,6 +82,7 @@ void Session::begin_step(Instant now) {
 
 std::optional<MicroBatch> Session::begin_micro_batch(Instant now) {
   CHECK(!current_);
+  refused_since_ = Instant();
   const std::optional<MicroBatch> m = core_->begin_micro_batch();
   if (!m) return std::nullopt;
   current_ = Current{.micro_batch = *m,
@@ -110,6 +111,7 @@ void Session::end_accumulate(BucketId bucket, Instant now) {
     clock_.enter(RankPhase::Outside, now);
   }
   is_accumulating_ = false;
+  refused_since_ = Instant();
   now_ = now;
   if (std::exchange(is_clear_due_, false)) clear_contributions();
   for (const BucketId due : std::exchange(due_reductions_, {}))
@@ -118,7 +120,13 @@ void Session::end_accumulate(BucketId bucket, Instant now) {
   settle(now);
 }
 
+void Session::note_refusal(Instant now) {
+  if (refused_since_ == Instant()) refused_since_ = now;
+  publish();
+}
+
 void Session::enter_phase(RankPhase phase, Instant now) {
+  refused_since_ = Instant();
   clock_.enter(phase, now);
   publish();
 }

@@ -81,6 +81,8 @@ class Session final : private PeerHandler {
   Bucket& bucket(BucketId id) { return buckets_[id.value()]; }
   void end_accumulate(BucketId bucket, Instant now);
   void enter_phase(RankPhase phase, Instant now);
+  // A call of the program was out of order: others see it until one is in order again.
+  void note_refusal(Instant now);
   void add_metric(std::string_view name, double value);
   void send_done(uint64_t state_digest);
   // Takes the thread that calls it as the training thread.
@@ -215,6 +217,7 @@ class Session final : private PeerHandler {
   bool has_changed_ = false;
   bool has_moved_ = false;  // frames that were kept may be current now
 
+  Instant refused_since_;  // the program's calls are out of order; zero: they are not
   Instant turn_begun_;
   uint32_t begun_in_turn_ = 0;
   Instant promised_since_;

@@ -182,6 +182,7 @@ void Session::publish() {
   set(now.phase_since, (is_preparing ? promised_since_ : clock_.since()).in_nanoseconds());
   set(now.begun, begun_in_turn_);
   if (current_) set(now.micro_batch, current_->micro_batch.value());
+  set(now.refused_since, refused_since_.in_nanoseconds());
   if (!core_) return;
   set(now.committed, core_->position().committed.value());
   set(now.step, core_->position().step.value());

@@ -93,6 +93,22 @@ TEST(Recovery, HungRank_IsFoundInItsLimitAndReplaced) {
   EXPECT_TRUE(incident.recovered);
 }
 
+TEST(Recovery, SkippedContribution_IsMismatchedAndFoundInASecond) {
+  const Model model = model_of(8);
+  World world(model);
+  world.queue().after(kFaultAt, [&] { world.skip_on_rank(SlotId(5)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  const Incident& incident = outcome.incidents[0];
+  EXPECT_EQ(incident.kind, IncidentKind::Hang);
+  EXPECT_EQ(incident.hang_class, HangClass::Mismatched);
+  ASSERT_TRUE(incident.rank);
+  EXPECT_EQ(incident.rank->slot, SlotId(5));
+  EXPECT_LE(incident.detected - (Instant() + kFaultAt), Duration::milliseconds(700));
+  EXPECT_TRUE(incident.recovered);
+}
+
 TEST(Recovery, FrozenSpare_IsFoundAndReplaced) {
   Model model = model_of(4);
   model.spare_hosts = 1;

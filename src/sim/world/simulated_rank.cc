@@ -202,6 +202,11 @@ void SimulatedRank::compute_or_finish() {
 }
 
 void SimulatedRank::micro_batch_done(MicroBatch m) {
+  if (is_skipping_) {
+    if (core_.is_held(m)) core_.accumulated(BucketId(0));
+    refused_since_ = world_.queue().now();
+    return;
+  }
   set_loop(Loop::InFinish);
   if (core_.is_held(m))
     for (uint32_t b = 0; b < world_.model().buckets; ++b) core_.accumulated(BucketId(b));
@@ -353,6 +358,7 @@ RankView SimulatedRank::view() const {
   view.phase_since = phase_since_;
   view.last_beat = is_frozen_ ? frozen_at_ : world_.queue().now();
   view.is_stopped = is_frozen_;
+  view.refused_since = refused_since_;
   return view;
 }
 

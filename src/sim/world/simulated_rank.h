@@ -53,6 +53,7 @@ class SimulatedRank {
   void hang() {
     is_hung_ = true;
   }  // its training thread never comes back from the next micro-batch
+  void skip() { is_skipping_ = true; }  // a bucket of the next one, and waits when it is refused
   void corrupt() { state_error_ = 1; }
   void slow_down(uint32_t percent) { slowness_percent_ = percent; }
 
@@ -100,6 +101,8 @@ class SimulatedRank {
   bool is_alive_ = true;
   bool is_frozen_ = false;
   bool is_hung_ = false;
+  bool is_skipping_ = false;
+  Instant refused_since_;
   uint32_t slowness_percent_ = 100;
   uint64_t state_error_ = 0;  // what its state differs by from what it should be; a copy has it too
   Loop loop_ = Loop::Starting;

@@ -46,6 +46,7 @@ class World {
   void freeze_rank(SlotId slot);  // SIGSTOP of the process
   void thaw_rank(SlotId slot);
   void hang_rank(SlotId slot);
+  void skip_on_rank(SlotId slot);  // a contribution; the rank goes on, is refused, and waits
   void slow_rank(SlotId slot, uint32_t percent);
   void corrupt_rank(SlotId slot);  // its state, unnoticed by itself
   void lose_host(uint32_t index,

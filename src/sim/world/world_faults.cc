@@ -25,6 +25,10 @@ void World::hang_rank(SlotId slot) {
   if (SimulatedRank* rank = owner_of(slot)) rank->hang();
 }
 
+void World::skip_on_rank(SlotId slot) {
+  if (SimulatedRank* rank = owner_of(slot)) rank->skip();
+}
+
 void World::slow_rank(SlotId slot, uint32_t percent) {
   if (SimulatedRank* rank = owner_of(slot)) rank->slow_down(percent);
 }

@@ -28,6 +28,7 @@ paceline_status run_step(Job& job, const TrainerOptions& options, Model& model) 
     paceline_micro_batch m{};
     while (job.next_micro_batch(&m) == PACELINE_OK) {
       if (options.on_micro_batch) options.on_micro_batch(job.rank(), m);
+      if (options.in_micro_batch) options.in_micro_batch(job, m);
       for (uint32_t b = 0; b < model.parameters.size(); ++b) {
         fill_gradient(model.parameters[b], m.seed + b, model.gradients[b]);
         const paceline_status status = job.accumulate(b, model.gradients[b].data());

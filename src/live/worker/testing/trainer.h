@@ -18,6 +18,8 @@ struct TrainerOptions {
   // Called when a micro-batch has been begun, before its gradient is accumulated: the place for a
   // fault of the rank's own.
   std::function<void(uint32_t slot, const paceline_micro_batch& m)> on_micro_batch;
+  // The same with the job at hand, to call it out of order.
+  std::function<void(Job& job, const paceline_micro_batch& m)> in_micro_batch = {};
   size_t ballast_bytes = 0;  // registered state that no step changes
   bool logs_lead = false;    // the lead logs a metric at each step
   // Called when the parameters have been updated, with `steps` updates in them.
