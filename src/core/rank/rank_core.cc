@@ -62,7 +62,7 @@ void RankCore::sum_reduced(BucketId id, uint64_t tag, bool is_flagged) {
   CHECK(id.value() < buckets_.size(), id);
   Bucket& bucket = buckets_[id.value()];
   CHECK(is_running() && bucket.is_sent && !bucket.has_sum, id);
-  const uint64_t expected = complete_tag(seed_, position_.step, epoch_.micro_batches());
+  const uint64_t expected = complete_tags_.of(position_.step);
   bucket.has_sum = true;
   bucket.is_flagged = is_flagged;
   bucket.is_mismatched = tag != expected;
@@ -117,9 +117,8 @@ void RankCore::take(const Activate& message) {  // rule 18
   phase_ = Phase::Member;
   is_promised_ = false;
   enter(next);
-  const MemberIndex self = *next.index_of(self_);
   for (uint32_t m = 0; m < next.micro_batches(); ++m)
-    if (next.lost_owner[m] == self) todo_.insert(MicroBatch(m));
+    if (next.lost_owner[m] == *self_index_) todo_.insert(MicroBatch(m));
   settle();
 }
 
@@ -168,9 +167,9 @@ void RankCore::settle() {
   if (!votes_.is_complete()) return;
 
   const EpochNumber carried = votes_.carried();
-  const std::optional<Epoch> next = planned_;
   commit_turn();
   if (carried != EpochNumber(0)) {  // rule 6: every vote names it, this rank's own too
+    const std::optional<Epoch> next = planned_;
     CHECK(next && next->number >= carried && carried > epoch_.number, carried);
     CHECK(next->number == carried, "one planned epoch is announced at a time");
     promised_ = std::max(promised_, carried);
@@ -230,7 +229,13 @@ void RankCore::advance(bool is_flagged) {
 
 void RankCore::enter(const Epoch& epoch) {
   CHECK(epoch.number > epoch_.number, epoch.number, " after ", epoch_.number);
+  const bool is_divided_anew = epoch.micro_batches() != epoch_.micro_batches();
   epoch_ = epoch;
+  self_index_ = epoch_.index_of(self_);
+  share_.clear();
+  for (uint32_t m = 0; m < epoch_.micro_batches(); ++m)
+    if (self_index_ && epoch_.owner[m] == *self_index_) share_.push_back(MicroBatch(m));
+  if (is_divided_anew) complete_tags_ = CompleteTags(seed_, epoch_.micro_batches());
   if (planned_ && planned_->number <= epoch.number) planned_.reset();
   todo_.clear();  // nothing of an older share that was not begun remains
   clear_sums();
@@ -244,10 +249,9 @@ void RankCore::clear_sums() {
     bucket.is_flagged = false;
     bucket.is_mismatched = false;
   }
-  const std::optional<MemberIndex> self = epoch_.index_of(self_);
-  votes_ = self ? VoteExchange(epoch_.number, position_.committed, *self,
-                               static_cast<MemberIndex>(epoch_.members.size()))
-                : VoteExchange();
+  votes_ = self_index_ ? VoteExchange(epoch_.number, position_.committed, *self_index_,
+                                      static_cast<MemberIndex>(epoch_.members.size()))
+                       : VoteExchange();
 }
 
 void RankCore::drop_contributions() {
@@ -256,12 +260,7 @@ void RankCore::drop_contributions() {
   effects_.push_back(DropContributions{});
 }
 
-void RankCore::take_regular_share() {
-  const std::optional<MemberIndex> self = epoch_.index_of(self_);
-  if (!self) return;
-  for (uint32_t m = 0; m < epoch_.micro_batches(); ++m)
-    if (epoch_.owner[m] == *self) todo_.insert(MicroBatch(m));
-}
+void RankCore::take_regular_share() { todo_.insert(share_.begin(), share_.end()); }
 
 void RankCore::leave() {
   phase_ = Phase::Left;

@@ -24,6 +24,7 @@
 #include "base/hash.h"
 #include "core/model/control_message.h"
 #include "core/model/epoch.h"
+#include "core/model/micro_batch.h"
 #include "core/rank/vote_exchange.h"
 
 namespace paceline::rank {
@@ -181,10 +182,13 @@ class RankCore {
   RankId self_;
   uint64_t seed_;
   Phase phase_;
-  Epoch epoch_;                   // number 0: in none yet
-  EpochNumber promised_;          // never below epoch_.number
-  bool is_promised_ = false;      // between Prepare(promised_) and its decision
-  std::optional<Epoch> planned_;  // the highest announced epoch above promised_
+  Epoch epoch_;                            // number 0: in none yet
+  std::optional<MemberIndex> self_index_;  // in epoch_
+  std::vector<MicroBatch> share_;          // its own, of every step begun in epoch_
+  CompleteTags complete_tags_;             // for the micro-batches of epoch_
+  EpochNumber promised_;                   // never below epoch_.number
+  bool is_promised_ = false;               // between Prepare(promised_) and its decision
+  std::optional<Epoch> planned_;           // the highest announced epoch above promised_
   Position position_;
   bool is_open_ = false;
   std::set<MicroBatch> todo_;  // of the share, not begun
