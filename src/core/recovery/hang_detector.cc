@@ -175,12 +175,11 @@ std::optional<HangDetector::Suspicion> HangDetector::suspect_stuck(const Watched
       suspicion.what = "in finish_step, which does not return though its turn is committed";
     }
   }
-  if (suspicion.stay < suspicion.limit) {
-    suspicion.stay = beat_age(watched);
-    suspicion.hang_class = HangClass::Stuck;
-    suspicion.what = "its library's own thread does not run";
-  }
+  if (suspicion.stay >= suspicion.limit) return suspicion;
+  suspicion.stay = beat_age(watched);
   if (suspicion.stay < suspicion.limit) return std::nullopt;
+  suspicion.hang_class = HangClass::Stuck;
+  suspicion.what = "its library's own thread does not run";
   return suspicion;
 }
 
@@ -200,52 +199,49 @@ HangFinding HangDetector::finding_of(RankId rank, const Suspicion& suspicion,
 std::vector<HangFinding> HangDetector::judge(Instant now, const std::vector<RankId>& members,
                                              const RunHistory& history) {
   std::vector<HangFinding> findings;
-  judge_stopped(now, members, history, findings);
-  if (findings.empty()) judge_stuck(now, members, history, findings);
+  std::vector<Watched*> fresh;
+  fresh.reserve(members.size());
+  for (const RankId rank : members) {
+    const auto found = watched_.find(rank);
+    if (found != watched_.end() && is_fresh(found->second, now)) fresh.push_back(&found->second);
+  }
+  const size_t stale = members.size() - fresh.size();
+  judge_stopped(now, {.fresh = fresh, .stale = stale}, history, findings);
+  if (findings.empty() && stale == 0) judge_stuck(now, fresh, history, findings);
   return findings;
 }
 
 // Needs no evidence of others, but that they run: when everything is stopped, it is not the rank.
-void HangDetector::judge_stopped(Instant now, const std::vector<RankId>& members,
-                                 const RunHistory& history, std::vector<HangFinding>& findings) {
-  const size_t first = findings.size();
-  size_t stale = 0;
-  for (const RankId rank : members) {
-    const auto found = watched_.find(rank);
-    if (found == watched_.end() || !is_fresh(found->second, now)) {
-      ++stale;
-      continue;
-    }
-    Watched& watched = found->second;
+void HangDetector::judge_stopped(Instant now, const Seen& members, const RunHistory& history,
+                                 std::vector<HangFinding>& findings) {
+  size_t silent = members.stale;
+  for (Watched* each : members.fresh) {
+    Watched& watched = *each;
+    const RankId rank = watched.view.rank;
     if (const std::optional<Suspicion> traced = suspect_traced(watched, history)) {
       findings.push_back(finding_of(rank, *traced, "never acted on"));
       findings.back().may_act = false;
     }
     const std::optional<Suspicion> suspicion = suspect_stopped(watched, history);
-    stale += suspicion ? 1 : 0;
+    silent += suspicion ? 1 : 0;
     if (is_confirmed(watched.stopped_since, now, suspicion.has_value()))
       findings.push_back(finding_of(rank, *suspicion, "its library gives no beat"));
   }
-  if (stale == members.size())
-    findings.erase(findings.begin() + static_cast<std::ptrdiff_t>(first), findings.end());
+  if (silent == members.fresh.size() + members.stale) findings.clear();
 }
 
-void HangDetector::judge_stuck(Instant now, const std::vector<RankId>& members,
+void HangDetector::judge_stuck(Instant now, const std::vector<Watched*>& members,
                                const RunHistory& history, std::vector<HangFinding>& findings) {
   Turn newest;
-  for (const RankId rank : members) {
-    const auto found = watched_.find(rank);
-    if (found == watched_.end() || !is_fresh(found->second, now)) return;
-    newest = std::max(newest, found->second.view.committed);
-  }
+  for (const Watched* watched : members) newest = std::max(newest, watched->view.committed);
   std::vector<std::pair<Watched*, Suspicion>> suspects;
   size_t waiting = 0;
   Duration shortest_wait = Duration::max();
   bool is_anyone_busy = false;
-  for (const RankId rank : members) {
-    Watched& watched = watched_.at(rank);
+  for (Watched* each : members) {
+    const Watched& watched = *each;
     if (const std::optional<Suspicion> suspicion = suspect_stuck(watched, newest, history)) {
-      suspects.emplace_back(&watched, *suspicion);
+      suspects.emplace_back(each, *suspicion);
     } else if (is_waiting(watched.view.phase)) {
       ++waiting;
       shortest_wait =
@@ -259,9 +255,10 @@ void HangDetector::judge_stuck(Instant now, const std::vector<RankId>& members,
   std::map<RankId, Suspicion> evident;
   for (auto& [watched, suspicion] : suspects)
     if (is_evident) evident.emplace(watched->view.rank, suspicion);
-  for (const RankId rank : members) {
+  for (Watched* watched : members) {
+    const RankId rank = watched->view.rank;
     const auto found = evident.find(rank);
-    if (is_confirmed(watched_.at(rank).stuck_since, now, found != evident.end()))
+    if (is_confirmed(watched->stuck_since, now, found != evident.end()))
       findings.push_back(
           finding_of(rank, found->second, str(waiting, " others wait for it at turn ", newest)));
   }

@@ -70,6 +70,11 @@ class HangDetector {
     std::optional<RankSample> last_sample;
     std::optional<Instant> stopped_since, stuck_since;  // suspected since; controller's clock
   };
+  // The members, as far as their last view tells of the present.
+  struct Seen {
+    const std::vector<Watched*>& fresh;
+    size_t stale = 0;
+  };
   struct Suspicion {
     HangClass hang_class = HangClass::None;
     Duration stay;
@@ -89,10 +94,11 @@ class HangDetector {
                                                 const RunHistory& history);
   static HangFinding finding_of(RankId rank, const Suspicion& suspicion,
                                 const std::string& context);
-  void judge_stopped(Instant now, const std::vector<RankId>& members, const RunHistory& history,
-                     std::vector<HangFinding>& findings);
-  void judge_stuck(Instant now, const std::vector<RankId>& members, const RunHistory& history,
-                   std::vector<HangFinding>& findings);
+  static void judge_stopped(Instant now, const Seen& members, const RunHistory& history,
+                            std::vector<HangFinding>& findings);
+  // REQUIRES: all members have been seen of late.
+  static void judge_stuck(Instant now, const std::vector<Watched*>& members,
+                          const RunHistory& history, std::vector<HangFinding>& findings);
 
   std::map<RankId, Watched> watched_;
 };

@@ -39,7 +39,7 @@ Duration stay_limit(const RunHistory& history, RankPhase phase, RankId rank) {
   if (history.turns() == 0) return kFirstCommitLeast;
   Duration limit = std::max(kStayLeast, history.longest(phase) * 3 / 2);
   limit = std::max(limit, history.median_step().value_or(Duration()) * kStaySteps);
-  if (history.turns_of(rank) < kWarmUpTurns) limit = std::max(limit, kWarmUpLeast);
+  if (limit < kWarmUpLeast && history.turns_of(rank) < kWarmUpTurns) limit = kWarmUpLeast;
   return limit + kStayMargin;
 }
 
