@@ -84,7 +84,7 @@ void ControllerCore::State::start_from(const CheckpointFound& found) {
   gather_until_ = now_ + spec_.join_timeout;
   for (auto& [id, slot] : roster_.slots) {
     if (slot.incarnation == Incarnation(0)) continue;
-    slot.state = SlotState::Empty;  // what may still run there is not desired any more
+    roster_.set(slot, SlotState::Empty);  // what may still run there is not desired any more
     slot.restart_at = now_;
     slot.restarts = 0;
     slot.incident.reset();  // open until the first commit

@@ -34,12 +34,11 @@ void ControllerCore::State::restore(const JournalRecord& record) {
     host.id = named->host;
     host.name = named->name;
   } else if (const auto* assigned = std::get_if<SlotAssigned>(&record)) {
-    Slot& slot = roster_.slots[assigned->rank.slot];
-    slot.id = assigned->rank.slot;
+    Slot& slot = roster_.add(assigned->rank.slot);
     slot.host = assigned->host;
     slot.incarnation = assigned->rank.incarnation;
     slot.is_joiner = assigned->is_joiner;
-    slot.state = SlotState::Starting;
+    roster_.set(slot, SlotState::Starting);
     roster_.hosts[assigned->host].is_spare = assigned->is_spare;
     if (phase == JobPhase::Gathering) phase = JobPhase::Starting;
   } else if (const auto* membership = std::get_if<MembershipRecord>(&record)) {
@@ -121,8 +120,9 @@ std::optional<Instant> ControllerCore::State::next_deadline() const {
   // A host that is silent already is judged when somebody misses its ranks: that is an event.
   for (const auto& [id, host] : roster_.hosts) consider(host.last_heard + spec_.silence_limit);
   for (const LostConnection& lost : lost_connections_) consider(lost.at + kExplanationTime);
-  for (const auto& [id, slot] : roster_.slots)
-    if (slot.restart_at) consider(*slot.restart_at);
+  if (roster_.count(SlotState::Empty) > 0)
+    for (const auto& [id, slot] : roster_.slots)
+      if (slot.restart_at) consider(*slot.restart_at);
   if (asked_at_) consider(*asked_at_ + answer_limit());
   if (all_done_at_) consider(*all_done_at_ + kLastSamples);
   if (gather_until_) consider(*gather_until_);
@@ -134,7 +134,9 @@ uint64_t ControllerCore::State::digest() const {
   Digest digest;
   digest.add(static_cast<uint8_t>(phase)).add(committed_.value()).add(step_.value());
   for (const auto& [id, slot] : roster_.slots)
-    digest.add(slot.incarnation.value()).add(static_cast<uint8_t>(slot.state)).add(slot.restarts);
+    digest.add(slot.incarnation.value())
+        .add(static_cast<uint8_t>(SlotState{slot.state}))
+        .add(slot.restarts);
   for (const auto& [id, host] : roster_.hosts)
     digest.add(host.is_connected).add(static_cast<uint8_t>(host.state)).add(host.present.size());
   if (membership_) membership_->add_to(digest);

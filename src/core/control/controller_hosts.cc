@@ -35,13 +35,13 @@ void ControllerCore::State::adopt(Host& host, const AgentHello& hello) {
     slot->process_id = presence.process_id;
     if (presence.endpoint.port == 0) continue;
     slot->endpoint = presence.endpoint;
-    if (slot->state == SlotState::Starting) slot->state = SlotState::Up;
+    if (slot->state == SlotState::Starting) roster_.set(*slot, SlotState::Up);
     if (presence.is_done) {
-      slot->state = SlotState::Done;
+      roster_.set(*slot, SlotState::Done);
       slot->state_digest = presence.state_digest;
     } else if (membership_ && membership_->may_be_in_force(presence.rank) &&
                presence.epoch != EpochNumber(0)) {
-      slot->state = SlotState::Member;
+      roster_.set(*slot, SlotState::Member);
     }
     note_commit(presence.committed, presence.step, presence.epoch);
     if (membership_) {
@@ -82,7 +82,7 @@ void ControllerCore::State::heard(Host& host) {
     for (Slot* slot : roster_.on_host(host.id))
       if (membership_->may_be_in_force(slot->rank()) && host.present.contains(slot->rank())) {
         is_back = true;
-        slot->state = SlotState::Member;
+        roster_.set(*slot, SlotState::Member);
         membership_->seen_again(slot->rank());
       }
   if (is_back) {
@@ -131,7 +131,7 @@ bool ControllerCore::State::is_missed_by_peers(HostId host) const {
 void ControllerCore::State::judge_silence() {
   if (phase != JobPhase::Running || !membership_) return;
   for (auto& [id, host] : roster_.hosts) {
-    if (host.state == HostState::Lost || roster_.on_host(id).empty()) continue;
+    if (host.state == HostState::Lost) continue;
     const Duration silence = now_ - host.last_heard;
     const bool is_silent = !host.is_connected || silence >= spec_.silence_limit;
     if (!is_silent || !is_missed_by_peers(id)) continue;
@@ -150,7 +150,7 @@ void ControllerCore::State::lose_host(Host& host, std::string evidence) {
   for (Slot* slot : roster_.on_host(host.id)) {
     if (!slot->is_alive()) continue;
     const RankId rank = slot->rank();
-    slot->state = SlotState::Ending;
+    roster_.set(*slot, SlotState::Ending);
     slot->incident = incident.id;
     silent_to_.erase(rank);
     membership_->lost(rank, Loss::Silent);
@@ -167,7 +167,7 @@ void ControllerCore::State::readmit_if_clean(Host& host) {
   for (Slot* slot : roster_.on_host(host.id)) {
     if (slot->state != SlotState::Ending && slot->state != SlotState::Empty) continue;
     if (membership_) membership_->lost(slot->rank(), Loss::Ended);
-    slot->state = SlotState::Empty;
+    roster_.set(*slot, SlotState::Empty);
     slot->incident.reset();
     slot->restart_at = now_;
   }

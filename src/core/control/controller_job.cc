@@ -74,8 +74,7 @@ void ControllerCore::State::place(const std::vector<HostId>& chosen) {
     roster_.hosts.at(chosen[i]).is_spare = i >= working;
     for (uint32_t local = 0; local < spec_.ranks_per_host; ++local) {
       const SlotId id(next_slot++);
-      Slot& slot = roster_.slots[id];
-      slot.id = id;
+      Slot& slot = roster_.add(id);
       slot.host = chosen[i];
       const bool is_idle_spare = i >= working && !(spec_.is_aware && spec_.has_hot_spares);
       if (is_idle_spare && !spec_.is_aware) continue;
@@ -159,7 +158,7 @@ void ControllerCore::State::end_job(Verdict verdict, int32_t exit_code, std::str
                  .state_digest = state_digest,
                  .step = step_});
   for (auto& [id, slot] : roster_.slots)
-    if (slot.is_alive() && slot.state != SlotState::Done) slot.state = SlotState::Ending;
+    if (slot.is_alive() && slot.state != SlotState::Done) roster_.set(slot, SlotState::Ending);
   for (const auto& [id, host] : roster_.hosts) desire(id);
   shut_down_by_ = now_ + (verdict == Verdict::Failed ? Duration() : kEndingGrace);
 }

@@ -64,6 +64,8 @@ void ControllerCore::State::forget_the_gone() {
 }
 
 void ControllerCore::State::measure_restarts() {
+  const bool is_anyone_new = roster_.count_coming() + roster_.count(SlotState::Starting) > 0;
+  if (!is_anyone_new && judgement_.restarting_since.empty()) return;
   for (const auto& [id, slot] : roster_.slots) {
     const RankId rank = slot.rank();
     const bool is_coming = slot.state == SlotState::Starting || slot.state == SlotState::Up ||

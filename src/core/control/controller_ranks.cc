@@ -54,7 +54,7 @@ void ControllerCore::State::on(HostId host, const Window& event) { take_window(h
 
 void ControllerCore::State::assign_process(Slot& slot, bool is_joiner) {
   slot.incarnation = slot.incarnation.next();
-  slot.state = SlotState::Starting;
+  roster_.set(slot, SlotState::Starting);
   slot.is_joiner = is_joiner;
   slot.endpoint = {};
   slot.heal_attempt = 0;
@@ -81,7 +81,7 @@ void ControllerCore::State::on(HostId host, const RankStarted& event) {
 void ControllerCore::State::on(HostId, const RankStartFailed& event) {
   Slot* slot = roster_.find(event.rank);
   if (slot == nullptr || slot->state != SlotState::Starting) return;
-  slot->state = SlotState::Empty;
+  roster_.set(*slot, SlotState::Empty);
   notice(str("cannot start ", describe(*slot), ": ", event.reason));
   if (event.is_permanent || slot->restarts >= spec_.max_restarts) {
     if (phase == JobPhase::Starting)
@@ -98,11 +98,12 @@ void ControllerCore::State::on(HostId host, const RankUp& event) {
   slot->endpoint = event.endpoint;
   if (slot->endpoint.address == 0) slot->endpoint.address = roster_.hosts.at(host).address;
   slot->process_id = event.process_id;
-  slot->state = SlotState::Up;
+  roster_.set(*slot, SlotState::Up);
 }
 
 void ControllerCore::State::restart_due() {
   if (phase != JobPhase::Running && phase != JobPhase::Starting) return;
+  if (roster_.count(SlotState::Empty) == 0) return;
   std::set<HostId> changed;
   for (auto& [id, slot] : roster_.slots) {
     if (!slot.restart_at || *slot.restart_at > now_ || slot.state != SlotState::Empty) continue;
@@ -123,7 +124,7 @@ void ControllerCore::State::on(HostId, const FromRank& event) {
 void ControllerCore::State::on(HostId, const RankEntered& event) {
   Slot* slot = roster_.find(event.rank);
   if (!membership_ || slot == nullptr || !slot->is_alive()) return;
-  if (slot->state != SlotState::Done) slot->state = SlotState::Member;
+  if (slot->state != SlotState::Done) roster_.set(*slot, SlotState::Member);
   note_commit(event.committed, event.step, event.epoch);
   membership_->entered(event.rank, event.epoch);
 }
@@ -144,12 +145,12 @@ void ControllerCore::State::on(HostId, const RankDone& event) {
   if (event.has_left && phase == JobPhase::Running && membership_ && !membership_->base().is_last) {
     // Out of the epoch: it heals or stands by again as a new process.
     membership_->left(event.rank);
-    slot->state = SlotState::Ending;
+    roster_.set(*slot, SlotState::Ending);
     slot->restart_at = now_;
     desire(slot->host);
     return;
   }
-  if (was_member || phase == JobPhase::Ending) slot->state = SlotState::Done;
+  if (was_member || phase == JobPhase::Ending) roster_.set(*slot, SlotState::Done);
 }
 
 // All members compare the digest of one step; the minority is repaired. Without a majority nobody
@@ -219,7 +220,7 @@ void ControllerCore::State::rank_is_dying(Slot& slot) {
     slot.incident = incident.id;
     publish(incident);
   }
-  slot.state = SlotState::Ending;
+  roster_.set(slot, SlotState::Ending);
   silent_to_.erase(slot.rank());
   if (membership_) membership_->lost(slot.rank(), Loss::Ended);
 }
@@ -239,7 +240,7 @@ void ControllerCore::State::rank_is_gone(Slot& slot, const RankEnded& event) {
   const bool was_done = slot.state == SlotState::Done;
   if (phase == JobPhase::Ending || phase == JobPhase::Finished || was_done) {
     if (was_done && phase == JobPhase::Running) return;  // others may still need a digest, not it
-    slot.state = SlotState::Empty;
+    roster_.set(slot, SlotState::Empty);
     return;
   }
   if (slot.is_alive()) rank_is_dying(slot);
@@ -250,7 +251,7 @@ void ControllerCore::State::rank_is_gone(Slot& slot, const RankEnded& event) {
       publish(*incident);
     }
   if (membership_) membership_->lost(slot.rank(), Loss::Ended);
-  slot.state = SlotState::Empty;
+  roster_.set(slot, SlotState::Empty);
   slot.incident.reset();
   if (roster_.hosts.at(slot.host).state != HostState::Ready) return;
   if (ended_by_itself(event) && event.was_in_micro_batch) blame_micro_batch(slot, event);
@@ -299,7 +300,7 @@ void ControllerCore::State::give_up_or_restart(Slot& slot, const RankEnded& even
 void ControllerCore::State::advance_joiners() {
   if (phase != JobPhase::Running || !membership_ || membership_->phase() != Membership::Phase::Idle)
     return;
-  if (membership_->base().number == EpochNumber(0)) return;
+  if (membership_->base().number == EpochNumber(0) || roster_.count(SlotState::Up) == 0) return;
   for (auto& [id, slot] : roster_.slots)
     if (slot.state == SlotState::Up && slot.is_joiner) send_heal(slot);
 }
@@ -307,7 +308,7 @@ void ControllerCore::State::advance_joiners() {
 void ControllerCore::State::send_heal(Slot& slot) {
   std::vector<Donor> donors = donors_for(slot);
   if (donors.empty()) return;
-  slot.state = SlotState::Healing;
+  roster_.set(slot, SlotState::Healing);
   ++slot.heal_attempt;
   send(slot.host, Heal{slot.rank(), slot.heal_attempt, std::move(donors)});
 }
@@ -346,7 +347,7 @@ void ControllerCore::State::on(HostId host, const HealProgress& event) {
     return;
   switch (event.what) {
     case HealProgress::What::Level:
-      slot->state = SlotState::Level;
+      roster_.set(*slot, SlotState::Level);
       return;
     case HealProgress::What::ChunkRepaired: {
       Incident& incident = open_incident(IncidentKind::Corruption, slot);
@@ -359,9 +360,9 @@ void ControllerCore::State::on(HostId host, const HealProgress& event) {
     }
     case HealProgress::What::Failed:
       notice(str(describe(*slot), " could not heal from ", event.donor, ": ", event.detail));
-      slot->state = SlotState::Up;  // asks again, turned to other donors
+      roster_.set(*slot, SlotState::Up);  // asks again, turned to other donors
       if (slot->heal_attempt < kMaxHealAttempts) return;
-      slot->state = SlotState::Ending;
+      roster_.set(*slot, SlotState::Ending);
       slot->restarts = spec_.max_restarts;
       desire(host);
       return;
@@ -373,15 +374,13 @@ void ControllerCore::State::announce_pending() {
   if (phase != JobPhase::Running || !membership_ || !membership_->can_announce()) return;
   const Epoch& base = membership_->base();
   if (base.number == EpochNumber(0) || base.is_last) return;
-  Membership::Plan plan{.members = base.members, .owner = {}, .is_last = is_stop_wanted_};
-  bool is_joined = false;
-  for (const auto& [id, slot] : roster_.slots) {
-    if (slot.state != SlotState::Level || is_stop_wanted_) continue;
-    plan.members.push_back(roster_.member_of(slot));
-    is_joined = true;
-  }
-  if (!is_joined && !is_stop_wanted_ && !is_rebalance_wanted_) return;
+  const bool is_joining = roster_.count(SlotState::Level) > 0;
+  if (!is_joining && !is_stop_wanted_ && !is_rebalance_wanted_) return;
   is_rebalance_wanted_ = false;
+  Membership::Plan plan{.members = base.members, .owner = {}, .is_last = is_stop_wanted_};
+  if (is_joining && !is_stop_wanted_)
+    for (const auto& [id, slot] : roster_.slots)
+      if (slot.state == SlotState::Level) plan.members.push_back(roster_.member_of(slot));
   std::sort(plan.members.begin(), plan.members.end(),
             [](const Member& a, const Member& b) { return a.rank < b.rank; });
   set_divider();

@@ -9,15 +9,15 @@ namespace paceline::control {
 void ControllerCore::State::carry_out_membership() {
   if (!membership_) return;
   for (MembershipEffect& effect : membership_->take_effects())
-    std::visit([this](const auto& e) { carry_out(e); }, effect);
+    std::visit([this](auto& e) { carry_out(std::move(e)); }, effect);
 }
 
-void ControllerCore::State::carry_out(const MembershipRecord& record) { journal(record); }
+void ControllerCore::State::carry_out(MembershipRecord record) { journal(std::move(record)); }
 
-void ControllerCore::State::carry_out(const SendControl& effect) {
+void ControllerCore::State::carry_out(SendControl effect) {
   const auto found = roster_.slots.find(effect.to.slot);
   if (found == roster_.slots.end()) return;
-  send(found->second.host, ToRank{effect.to, effect.message});
+  send(found->second.host, ToRank{effect.to, std::move(effect.message)});
 }
 
 void ControllerCore::State::carry_out(const Decided& effect) {
@@ -26,7 +26,7 @@ void ControllerCore::State::carry_out(const Decided& effect) {
   for (const RankId rank : effect.left_out) {
     Slot* slot = roster_.find(rank);
     if (slot == nullptr || slot->state != SlotState::Member) continue;
-    slot->state = SlotState::Ending;  // it heals as a joiner, in a new process
+    roster_.set(*slot, SlotState::Ending);  // it heals as a joiner, in a new process
     desire(slot->host);
   }
   for (const auto& [id, incident] : incidents_.open_incidents()) {
@@ -45,7 +45,7 @@ void ControllerCore::State::carry_out(const Settled& effect) {
   for (const Member& member : membership_->base().members) {
     Slot* slot = roster_.find(member.rank);
     if (slot != nullptr && slot->is_alive() && slot->state != SlotState::Done)
-      slot->state = SlotState::Member;
+      roster_.set(*slot, SlotState::Member);
   }
   notice(str("epoch ", effect.number, ": ", membership_->base().members.size(), " members"));
 }

@@ -24,7 +24,7 @@ void ControllerCore::State::unaware_rank_ended(Slot& slot, const RankEnded& even
   if (event.how == RankEnded::How::Dying) return;  // its exit code decides
   const bool is_expected = slot.state == SlotState::Ending;
   const bool is_success = event.how == RankEnded::How::Exited && event.code == 0;
-  slot.state = is_success && !is_expected ? SlotState::Done : SlotState::Empty;
+  roster_.set(slot, is_success && !is_expected ? SlotState::Done : SlotState::Empty);
   if (phase == JobPhase::Ending || phase == JobPhase::Finished || is_expected || is_success) return;
   Incident& incident = open_incident(IncidentKind::Crash, &slot);
   incident.evidence = how_it_ended(event);
@@ -46,7 +46,7 @@ void ControllerCore::State::end_attempt(Incident& incident, std::string reason, 
   ++attempts_;
   notice(std::move(reason));
   for (auto& [id, slot] : roster_.slots)
-    if (slot.state != SlotState::Empty) slot.state = SlotState::Ending;
+    if (slot.state != SlotState::Empty) roster_.set(slot, SlotState::Ending);
   is_attempt_over_ = true;
   for (const auto& [id, host] : roster_.hosts) desire(id);
 }

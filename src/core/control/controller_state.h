@@ -143,8 +143,8 @@ class ControllerCore::State {
 
   // --- controller_repair.cc ---
   void carry_out_membership();
-  void carry_out(const MembershipRecord& record);
-  void carry_out(const SendControl& send);
+  void carry_out(MembershipRecord record);
+  void carry_out(SendControl send);
   void carry_out(const Decided& effect);
   void carry_out(const Settled& effect);
   Incident& open_incident(IncidentKind kind, std::optional<Slot*> slot);

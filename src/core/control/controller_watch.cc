@@ -54,11 +54,7 @@ void ControllerCore::State::advance_ledger() {
       incidents_.is_repairing() || membership_->phase() == Membership::Phase::Preparing;
   const std::vector<Member>& members = membership_->base().members;
   moment.working = divider_.worker_count(members.size());
-  for (const auto& [id, slot] : roster_.slots) {
-    const bool is_coming = slot.state == SlotState::Healing || slot.state == SlotState::Level ||
-                           (slot.state == SlotState::Up && slot.is_joiner);
-    moment.healing += is_coming ? 1 : 0;
-  }
+  moment.healing = roster_.count_coming();
   ledger_->advance(now_, moment);
 }
 

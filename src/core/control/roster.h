@@ -1,7 +1,11 @@
 // Roster: the hosts and slots of a job, and what is known of each. Plain data with lookups; the
 // rules are in controller_*.cc.
+//
+// Slots are counted by state: most events concern ranks that train, and leave no slot to look for.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -45,11 +49,21 @@ enum class SlotState : uint8_t {
   Done,    // waits in finalize, or has left in order
 };
 
+// The state of a slot: read like the value, written through Roster::set.
+class CountedState {
+ public:
+  operator SlotState() const { return value_; }
+
+ private:
+  friend class Roster;
+  SlotState value_ = SlotState::Empty;
+};
+
 struct Slot {
   SlotId id;
   HostId host;
   Incarnation incarnation;  // 0: never had a process
-  SlotState state = SlotState::Empty;
+  CountedState state;
   bool is_joiner = false;
   Endpoint endpoint;
   int64_t process_id = 0;
@@ -67,13 +81,37 @@ struct Slot {
 class Roster {
  public:
   std::map<HostId, Host> hosts;
-  std::map<SlotId, Slot> slots;
+  std::map<SlotId, Slot> slots;  // grown by add() alone
 
-  // The slot whose present process is `rank`.
+  // The slot `id`; a new one is empty.
+  Slot& add(SlotId id) {
+    const auto [entry, is_new] = slots.try_emplace(id);
+    if (!is_new) return entry->second;
+    entry->second.id = id;
+    ++counts_[index_of(SlotState::Empty)];
+    if (by_id_.size() <= id.value()) by_id_.resize(id.value() + 1);
+    by_id_[id.value()] = &entry->second;
+    return entry->second;
+  }
+  void set(Slot& slot, SlotState state) {
+    --counts_[index_of(slot.state)];
+    ++counts_[index_of(state)];
+    slot.state.value_ = state;
+  }
+  uint32_t count(SlotState state) const { return counts_[index_of(state)]; }
+  // Processes that are on their way to be members.
+  uint32_t count_coming() const {
+    uint32_t coming = count(SlotState::Healing) + count(SlotState::Level);
+    if (count(SlotState::Up) == 0) return coming;
+    for (const auto& [id, slot] : slots)
+      coming += slot.state == SlotState::Up && slot.is_joiner ? 1 : 0;
+    return coming;
+  }
+
+  // The slot whose present process is `rank`. O(1).
   Slot* find(RankId rank) {
-    const auto found = slots.find(rank.slot);
-    return found != slots.end() && found->second.incarnation == rank.incarnation ? &found->second
-                                                                                 : nullptr;
+    Slot* slot = rank.slot.value() < by_id_.size() ? by_id_[rank.slot.value()] : nullptr;
+    return slot != nullptr && slot->incarnation == rank.incarnation ? slot : nullptr;
   }
   std::vector<Slot*> on_host(HostId host) {
     std::vector<Slot*> found;
@@ -82,6 +120,13 @@ class Roster {
     return found;
   }
   Member member_of(const Slot& slot) const { return {slot.rank(), slot.host, slot.endpoint}; }
+
+ private:
+  static constexpr size_t kStates = static_cast<size_t>(SlotState::Done) + 1;
+  static size_t index_of(SlotState state) { return static_cast<size_t>(state); }
+
+  std::array<uint32_t, kStates> counts_{};
+  std::vector<Slot*> by_id_;
 };
 
 }  // namespace paceline::control
