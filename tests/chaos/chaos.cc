@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/hash.h"
 #include "sim/faults/random_faults.h"
 #include "sim/world/world.h"
 
@@ -29,6 +30,7 @@ struct Options {
 
 struct Tally {
   uint64_t runs = 0, failures = 0, faults = 0, incidents = 0, events = 0;
+  uint64_t digest = 0;  // of all runs, whichever thread each was on
 };
 
 // Long steps are modelled with fewer reports, so that hours of them stay cheap.
@@ -97,6 +99,7 @@ bool run_seed(const Options& options, uint64_t seed, Tally& tally) {
   tally.faults += faults;
   tally.incidents += outcome.incidents.size();
   tally.events += outcome.events;
+  tally.digest += mix64(seed ^ outcome.digest);
   if (problem.empty()) return true;
   ++tally.failures;
   std::printf("seed %llu: %s\n  again: chaos --first-seed %llu --seeds 1 (and the same flags)\n",
@@ -144,13 +147,15 @@ int run(const Options& options) {
     total.faults += tally.faults;
     total.incidents += tally.incidents;
     total.events += tally.events;
+    total.digest += tally.digest;
   }
-  std::printf("chaos: %llu runs, %llu faults, %llu incidents, %llu events, %llu failed\n",
-              static_cast<unsigned long long>(total.runs),
-              static_cast<unsigned long long>(total.faults),
-              static_cast<unsigned long long>(total.incidents),
-              static_cast<unsigned long long>(total.events),
-              static_cast<unsigned long long>(total.failures));
+  std::printf(
+      "chaos: %llu runs, %llu faults, %llu incidents, %llu events, %llu failed, digest %016llx\n",
+      static_cast<unsigned long long>(total.runs), static_cast<unsigned long long>(total.faults),
+      static_cast<unsigned long long>(total.incidents),
+      static_cast<unsigned long long>(total.events),
+      static_cast<unsigned long long>(total.failures),
+      static_cast<unsigned long long>(total.digest));
   return total.failures == 0 ? 0 : 1;
 }
 

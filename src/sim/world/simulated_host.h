@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "core/agent/agent_core.h"
+#include "sim/kernel/action.h"
 #include "sim/world/world.h"
 
 namespace paceline::sim {
@@ -20,12 +20,14 @@ struct World::SimulatedHost {
   uint64_t stream = 0;  // counts streams; messages of an older one are lost
   bool is_stream_up = false;
   bool is_frozen = false;
-  std::vector<std::function<void()>> frozen_actions;
+  std::vector<Action> frozen_actions;
+  std::vector<SimulatedRank*> ranks;  // its processes by id; the dead go when the rings are read
 
   // At once, or when the host thaws.
-  void run(std::function<void()> action) {
+  template <class Callable>
+  void run(Callable action) {
     if (is_frozen) {
-      frozen_actions.push_back(std::move(action));
+      frozen_actions.emplace_back(std::move(action));
     } else {
       action();
     }

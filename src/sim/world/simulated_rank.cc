@@ -32,15 +32,6 @@ SimulatedRank::SimulatedRank(World& world, const DesiredRank& desired, HostId ho
 
 // --- Surroundings ---
 
-void SimulatedRank::enqueue(std::function<void()> action) {
-  if (!is_alive_) return;
-  if (is_frozen_) {
-    frozen_actions_.push_back(std::move(action));
-    return;
-  }
-  action();
-}
-
 void SimulatedRank::freeze() {
   is_frozen_ = true;
   frozen_at_ = world_.queue().now();
@@ -49,7 +40,7 @@ void SimulatedRank::freeze() {
 void SimulatedRank::thaw() {
   is_frozen_ = false;
   while (is_alive_ && !is_frozen_ && !frozen_actions_.empty()) {
-    std::function<void()> action = std::move(frozen_actions_.front());
+    Action action = std::move(frozen_actions_.front());
     frozen_actions_.pop_front();
     action();
   }
@@ -65,8 +56,8 @@ void SimulatedRank::say_hello() {
   });
 }
 
-void SimulatedRank::take_order(const agent::RankOrder& order) {
-  enqueue([this, order] {
+void SimulatedRank::take_order(agent::RankOrder order) {
+  enqueue([this, order = std::move(order)] {
     if (const Heal* heal = std::get_if<Heal>(&order)) {
       heal_ = *heal;
       world_.queue().after(world_.model().heal_time,
@@ -86,7 +77,8 @@ void SimulatedRank::take_order(const agent::RankOrder& order) {
 
 void SimulatedRank::take_from_peer(RankId from, PeerMessage message) {
   enqueue([this, from, message] {
-    inbox_[from].push_back(message);
+    if (inbox_.contains(from) || deliver(message) == rank::Relation::Newer)
+      inbox_[from].push_back(message);
     settle();
   });
 }
@@ -251,18 +243,11 @@ bool SimulatedRank::deliver_inbox() {
   for (auto sender = inbox_.begin(); sender != inbox_.end();) {
     std::deque<PeerMessage>& messages = sender->second;
     while (!messages.empty()) {
-      const PeerMessage message = messages.front();
-      const rank::Relation relation =
-          std::visit([this](const auto& m) { return core_.relation(m.epoch, m.turn); }, message);
+      const rank::Relation relation = deliver(messages.front());
       if (relation == rank::Relation::Newer) break;
       messages.pop_front();
       if (relation == rank::Relation::Old) continue;
       if (messages.empty()) inbox_.erase(sender);
-      if (const Vote* vote = std::get_if<Vote>(&message)) {
-        core_.vote_received(*vote);
-      } else {
-        take(std::get<Sum>(message));
-      }
       return true;
     }
     sender = messages.empty() ? inbox_.erase(sender) : std::next(sender);
@@ -270,9 +255,19 @@ bool SimulatedRank::deliver_inbox() {
   return false;
 }
 
-void SimulatedRank::take(const Sum& sum) {
-  sums_[sum.bucket] = sum.tag;
-  core_.sum_reduced(sum.bucket, sum.tag, false);
+// Takes the message if it is of the running turn.
+rank::Relation SimulatedRank::deliver(const PeerMessage& message) {
+  const rank::Relation relation =
+      std::visit([this](const auto& m) { return core_.relation(m.epoch, m.turn); }, message);
+  if (relation != rank::Relation::Current) return relation;
+  if (const Vote* vote = std::get_if<Vote>(&message)) {
+    core_.vote_received(*vote);
+  } else {
+    const Sum& sum = std::get<Sum>(message);
+    sums_[sum.bucket] = sum.tag;
+    core_.sum_reduced(sum.bucket, sum.tag, false);
+  }
+  return relation;
 }
 
 // --- Effects ---
@@ -292,8 +287,7 @@ void SimulatedRank::carry_out(const rank::SendReport& effect) {
 void SimulatedRank::carry_out(const rank::Quiesce&) {}  // what is under way is refused on arrival
 
 void SimulatedRank::carry_out(const rank::CommitTurn& effect) {
-  const uint64_t complete =
-      complete_tag(world_.model().seed, effect.step, world_.model().micro_batches);
+  const uint64_t complete = world_.complete_tag_of(effect.step);
   bool holds_all = sums_.size() == world_.model().buckets;
   for (const auto& [bucket, tag] : sums_) holds_all &= tag == complete;
   world_.safety().committed(id_, effect.turn, sums_epoch_, holds_all);

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,6 +17,7 @@
 #include "base/rng.h"
 #include "core/agent/agent_event.h"
 #include "core/rank/rank_core.h"
+#include "sim/kernel/action.h"
 #include "sim/world/model.h"
 
 namespace paceline::sim {
@@ -45,7 +45,7 @@ class SimulatedRank {
 
   // --- What its surroundings do to it; each returns at once and nothing happens to the dead ---
   void say_hello();
-  void take_order(const agent::RankOrder& order);
+  void take_order(agent::RankOrder order);
   void take_from_peer(RankId from, PeerMessage message);
   void kill() { is_alive_ = false; }
   void freeze();
@@ -67,7 +67,16 @@ class SimulatedRank {
  private:
   enum class Loop : uint8_t { Starting, Computing, InFinish, Updating, Done };
 
-  void enqueue(std::function<void()> action);  // now, or when it thaws
+  // Now, or when it thaws.
+  template <class Callable>
+  void enqueue(Callable action) {
+    if (!is_alive_) return;
+    if (is_frozen_) {
+      frozen_actions_.emplace_back(std::move(action));
+    } else {
+      action();
+    }
+  }
   void settle();  // carries out the effects, then goes on with the loop
   void go_on();
   void set_loop(Loop loop);
@@ -77,7 +86,7 @@ class SimulatedRank {
   void micro_batch_done(MicroBatch m);
   void finish_loop();
   bool deliver_inbox();
-  void take(const Sum& sum);
+  rank::Relation deliver(const PeerMessage& message);
   Duration compute_time();
   void join_if_level();
 
@@ -107,8 +116,9 @@ class SimulatedRank {
   uint64_t state_error_ = 0;  // what its state differs by from what it should be; a copy has it too
   Loop loop_ = Loop::Starting;
   Step step_begun_;
-  std::deque<std::function<void()>> frozen_actions_;
-  std::map<RankId, std::deque<PeerMessage>> inbox_;  // by sender; none is empty between events
+  std::deque<Action> frozen_actions_;
+  // What has to wait, by sender; none is empty between events.
+  std::map<RankId, std::deque<PeerMessage>> inbox_;
   std::map<BucketId, uint64_t> sums_;  // tags of complete sums; they survive a Prepare
   EpochNumber sums_epoch_;             // the epoch in which they were reduced
   std::optional<Heal> heal_;

@@ -1,6 +1,7 @@
 #include "sim/world/world.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -26,7 +27,7 @@ JobSpec job_of(const Model& model) {
 
 }  // namespace
 
-World::World(const Model& model) : model_(model) {
+World::World(const Model& model) : model_(model), tags_(model.seed, model.micro_batches) {
   for (uint32_t i = 0; i < model_.hosts + model_.spare_hosts; ++i) {
     hosts_.push_back(std::make_unique<SimulatedHost>());
     hosts_.back()->index = i;
@@ -58,8 +59,9 @@ void World::controller_step(const control::Event& event) {
   if (!controller_) return;
   controller_->step(queue_.now(), event);
   control::Effects effects = controller_->take_effects();
-  journal_.insert(journal_.end(), effects.journal.begin(), effects.journal.end());
-  for (const control::SendHost& send : effects.sends) deliver(send);
+  journal_.insert(journal_.end(), std::make_move_iterator(effects.journal.begin()),
+                  std::make_move_iterator(effects.journal.end()));
+  for (control::SendHost& send : effects.sends) deliver(std::move(send));
   for (const JobEvent& told : effects.watch) observe(told);
   arm_controller();
 }
@@ -75,15 +77,16 @@ void World::arm_controller() {
   });
 }
 
-void World::deliver(const control::SendHost& send) {
+void World::deliver(control::SendHost send) {
   SimulatedHost& host = *hosts_.at(send.host.value() - 1);
   if (!host.is_stream_up) return;
-  queue_.after(model_.control_delay, [this, &host, stream = host.stream, command = send.command] {
-    host.run([this, &host, stream, command] {
-      if (stream == host.stream && host.is_stream_up)
-        agent_step(host, agent::CommandReceived{command});
-    });
-  });
+  queue_.after(model_.control_delay,
+               [this, &host, stream = host.stream, command = std::move(send.command)]() mutable {
+                 host.run([this, &host, stream, command = std::move(command)]() mutable {
+                   if (stream == host.stream && host.is_stream_up)
+                     agent_step(host, agent::CommandReceived{std::move(command)});
+                 });
+               });
 }
 
 void World::observe(const JobEvent& event) {
@@ -123,28 +126,31 @@ void World::connect(SimulatedHost& host) {
 void World::agent_step(SimulatedHost& host, const agent::Event& event) {
   if (!host.agent) return;
   host.agent->step(queue_.now(), event);
-  for (const agent::Effect& effect : host.agent->take_effects()) carry_out(host, effect);
+  for (agent::Effect& effect : host.agent->take_effects()) carry_out(host, std::move(effect));
 }
 
-void World::carry_out(SimulatedHost& host, const agent::Effect& effect) {
-  if (const auto* send = std::get_if<agent::Send>(&effect)) {
-    queue_.after(model_.control_delay, [this, &host, stream = host.stream, event = send->event] {
-      if (!controller_ || stream != host.stream || !host.is_stream_up) return;
-      if (const auto* hello = std::get_if<AgentHello>(&event)) {
-        controller_step(control::HostConnected{host.id, *hello});
-      } else {
-        controller_step(control::HostSaid{host.id, event});
-      }
-    });
+void World::carry_out(SimulatedHost& host, agent::Effect effect) {
+  if (auto* send = std::get_if<agent::Send>(&effect)) {
+    queue_.after(model_.control_delay,
+                 [this, &host, stream = host.stream, event = std::move(send->event)]() mutable {
+                   if (!controller_ || stream != host.stream || !host.is_stream_up) return;
+                   if (const auto* hello = std::get_if<AgentHello>(&event)) {
+                     controller_step(control::HostConnected{host.id, *hello});
+                   } else {
+                     controller_step(control::HostSaid{host.id, std::move(event)});
+                   }
+                 });
   } else if (const auto* start = std::get_if<agent::Spawn>(&effect)) {
     spawn(host, *start);
   } else if (const auto* end = std::get_if<agent::EndGroup>(&effect)) {
     queue_.after(model_.local_delay, [this, rank = end->rank] { end_process(rank, true); });
-  } else if (const auto* tell = std::get_if<agent::TellRank>(&effect)) {
-    queue_.after(model_.local_delay, [this, tell = *tell] {
-      if (SimulatedRank* rank = find(tell.rank)) rank->take_order(tell.order);
-    });
-    if (std::holds_alternative<Release>(tell->order))
+  } else if (auto* tell = std::get_if<agent::TellRank>(&effect)) {
+    const bool is_release = std::holds_alternative<Release>(tell->order);
+    queue_.after(model_.local_delay,
+                 [this, rank = tell->rank, order = std::move(tell->order)]() mutable {
+                   if (SimulatedRank* told = find(rank)) told->take_order(std::move(order));
+                 });
+    if (is_release)
       queue_.after(model_.reap_time, [this, rank = tell->rank] { end_process(rank, false); });
   } else if (std::holds_alternative<agent::Exit>(effect)) {
     host.agent.reset();
@@ -157,7 +163,13 @@ void World::spawn(SimulatedHost& host, const agent::Spawn& effect) {
   const int64_t process_id = next_process_id_++;
   auto rank = std::make_unique<SimulatedRank>(*this, effect.rank, host.id, process_id);
   const RankId id = rank->id();
-  ranks_[id] = std::move(rank);
+  const auto behind = std::find_if(host.ranks.begin(), host.ranks.end(),
+                                   [&](const SimulatedRank* other) { return other->id() > id; });
+  host.ranks.insert(behind, rank.get());
+  if (ranks_.size() <= id.slot.value()) ranks_.resize(id.slot.value() + 1);
+  auto& lives = ranks_[id.slot.value()];
+  if (lives.size() <= id.incarnation.value()) lives.resize(id.incarnation.value() + 1);
+  lives[id.incarnation.value()] = std::move(rank);
   agent_step(host, agent::ProcessSpawned{id, process_id});
   queue_.after(model_.start_time, [this, id] {
     if (SimulatedRank* started = find(id)) started->say_hello();
@@ -191,12 +203,13 @@ void World::read_rings(SimulatedHost& host) {
     if (!host.agent) return;
     agent::RingsRead rings;
     rings.blind = queue_.now() - due;
-    for (auto& [id, rank] : ranks_) {
-      if (rank->host() != host.id || !rank->is_alive()) continue;
+    std::erase_if(host.ranks, [](const SimulatedRank* rank) { return !rank->is_alive(); });
+    for (SimulatedRank* rank : host.ranks) {
       rings.views.push_back(rank->view());
-      for (RankSample& sample : rank->take_samples()) rings.samples.emplace_back(id, sample);
+      for (RankSample& sample : rank->take_samples())
+        rings.samples.emplace_back(rank->id(), sample);
     }
-    agent_step(host, rings);
+    agent_step(host, std::move(rings));
     queue_.after(model_.window, [this, &host, life = host.agent_life] {
       if (life == host.agent_life) read_rings(host);
     });
@@ -206,13 +219,15 @@ void World::read_rings(SimulatedHost& host) {
 // --- Ranks ---
 
 SimulatedRank* World::find(RankId rank) {
-  const auto found = ranks_.find(rank);
-  return found == ranks_.end() ? nullptr : found->second.get();
+  if (rank.slot.value() >= ranks_.size()) return nullptr;
+  const auto& lives = ranks_[rank.slot.value()];
+  return rank.incarnation.value() < lives.size() ? lives[rank.incarnation.value()].get() : nullptr;
 }
 
 SimulatedRank* World::owner_of(SlotId slot) {
-  for (auto& [id, rank] : ranks_)
-    if (id.slot == slot && rank->is_alive()) return rank.get();
+  if (slot.value() >= ranks_.size()) return nullptr;
+  for (const auto& rank : ranks_[slot.value()])
+    if (rank && rank->is_alive()) return rank.get();
   return nullptr;
 }
 
@@ -229,7 +244,8 @@ void World::to_peer(RankId from, RankId to, PeerMessage message) {
   if (broken_.contains({std::min(from, to), std::max(from, to)})) return;
   queue_.after(model_.link_delay, [this, from, to, message] {
     SimulatedRank* rank = find(to);
-    if (rank != nullptr && !broken_.contains({std::min(from, to), std::max(from, to)}))
+    if (rank == nullptr || !rank->is_alive()) return;
+    if (!broken_.contains({std::min(from, to), std::max(from, to)}))
       rank->take_from_peer(from, message);
   });
 }
@@ -311,15 +327,17 @@ Outcome World::run(Duration limit) {
 
 std::string World::describe() const {
   std::string text;
-  for (const auto& [id, rank] : ranks_) {
-    if (!rank->is_alive()) continue;
-    const rank::RankCore& core = rank->core();
-    text += str(id, " on host", rank->host().value() - 1, rank->is_frozen() ? " frozen" : "",
-                " phase ", static_cast<int>(core.phase()), " epoch ", core.epoch().number,
-                " promised ", core.promised(), core.is_promised() ? " (waits)" : "", " committed ",
-                core.position().committed, " held ", core.held_count(),
-                core.has_voted() ? " voted" : "", core.has_work() ? " has work" : "", " loop ",
-                static_cast<int>(rank->view().phase), "\n");
+  for (const auto& lives : ranks_) {
+    for (const auto& rank : lives) {
+      if (!rank || !rank->is_alive()) continue;
+      const rank::RankCore& core = rank->core();
+      text += str(
+          rank->id(), " on host", rank->host().value() - 1, rank->is_frozen() ? " frozen" : "",
+          " phase ", static_cast<int>(core.phase()), " epoch ", core.epoch().number, " promised ",
+          core.promised(), core.is_promised() ? " (waits)" : "", " committed ",
+          core.position().committed, " held ", core.held_count(), core.has_voted() ? " voted" : "",
+          core.has_work() ? " has work" : "", " loop ", static_cast<int>(rank->view().phase), "\n");
+    }
   }
   return text;
 }

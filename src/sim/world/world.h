@@ -17,6 +17,7 @@
 
 #include "core/agent/agent_core.h"
 #include "core/control/controller_core.h"
+#include "core/model/micro_batch.h"
 #include "sim/check/safety.h"
 #include "sim/kernel/event_queue.h"
 #include "sim/world/model.h"
@@ -73,6 +74,8 @@ class World {
   const Model& model() const { return model_; }
   Safety& safety() { return safety_; }
   SimulatedRank* find(RankId rank);
+  // What a sum of all micro-batches of `step` carries.
+  uint64_t complete_tag_of(Step step) const { return tags_.of(step); }
   void from_rank(const SimulatedRank& rank, agent::RankMessage message);
   void to_peer(RankId from, RankId to, PeerMessage message);
   // A member's contribution to a bucket is final. The last one of an epoch's members sends the sum
@@ -86,13 +89,13 @@ class World {
 
   void start_agent(SimulatedHost& host);
   void agent_step(SimulatedHost& host, const agent::Event& event);
-  void carry_out(SimulatedHost& host, const agent::Effect& effect);
+  void carry_out(SimulatedHost& host, agent::Effect effect);
   void spawn(SimulatedHost& host, const agent::Spawn& effect);
   void end_process(RankId rank, bool is_killed_by_agent);
   void read_rings(SimulatedHost& host);
   void connect(SimulatedHost& host);
   void controller_step(const control::Event& event);
-  void deliver(const control::SendHost& send);
+  void deliver(control::SendHost send);
   void observe(const JobEvent& event);
   void arm_controller();
   void start_controller();
@@ -110,6 +113,7 @@ class World {
   };
 
   Model model_;
+  CompleteTags tags_;
   EventQueue queue_;
   std::map<std::tuple<EpochNumber, Turn, BucketId>, Reduction> reductions_;
   Safety safety_;
@@ -118,7 +122,8 @@ class World {
   std::optional<Instant> controller_timer_;
   std::vector<control::JournalRecord> journal_;
   std::vector<std::unique_ptr<SimulatedHost>> hosts_;
-  std::map<RankId, std::unique_ptr<SimulatedRank>> ranks_;
+  // [slot][incarnation]; the dead stay.
+  std::vector<std::vector<std::unique_ptr<SimulatedRank>>> ranks_;
   std::map<RankId, std::set<RankId>> joiners_;
   std::map<uint32_t, Incident> incidents_;
   std::optional<JobEnded> ended_;

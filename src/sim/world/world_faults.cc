@@ -41,10 +41,10 @@ void World::lose_host(uint32_t index, Duration for_time) {
   SimulatedHost& host = *hosts_.at(index);
   if (host.is_frozen) return;
   host.is_frozen = true;
-  for (auto& [id, rank] : ranks_)
-    if (rank->host() == host.id && rank->is_alive()) {
+  for (SimulatedRank* rank : host.ranks)
+    if (rank->is_alive()) {
       rank->freeze();
-      tell_peers_of_silence(id);
+      tell_peers_of_silence(rank->id());
     }
   queue_.after(for_time, [this, &host] { thaw_host(host); });
 }
@@ -58,11 +58,10 @@ void World::freeze_agent(uint32_t index, Duration for_time) {
 
 void World::thaw_host(SimulatedHost& host) {
   host.is_frozen = false;
-  for (auto& [id, rank] : ranks_)
-    if (rank->host() == host.id) rank->thaw();
-  std::vector<std::function<void()>> actions = std::move(host.frozen_actions);
+  for (SimulatedRank* rank : host.ranks) rank->thaw();
+  std::vector<Action> actions = std::move(host.frozen_actions);
   host.frozen_actions.clear();
-  for (const std::function<void()>& action : actions) host.run(action);
+  for (Action& action : actions) host.run(std::move(action));
 }
 
 // Its ranks end with it: they are started so that the kernel ends them.
@@ -71,10 +70,10 @@ void World::kill_agent(uint32_t index) {
   if (!host.agent || host.is_frozen) return;
   ++host.agent_life;
   host.agent.reset();
-  for (auto& [id, rank] : ranks_)
-    if (rank->host() == host.id && rank->is_alive()) {
+  for (SimulatedRank* rank : host.ranks)
+    if (rank->is_alive()) {
       rank->kill();
-      tell_peers_of_loss(id);
+      tell_peers_of_loss(rank->id());
     }
   if (host.is_stream_up) {
     host.is_stream_up = false;
