@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "live/wire/memory_label.h"
+
 namespace paceline::agent {
 namespace {
 
@@ -63,7 +65,7 @@ void read_entries(const Slots& slots, uint64_t written, uint64_t* read, Take tak
 
 Result<RingReader> RingReader::make(RankId rank) {
   TRY_ASSIGN(os::SharedMemory memory,
-             os::SharedMemory::make("paceline-ring", sizeof(wire::RankRing)));
+             os::SharedMemory::make(wire::kRingLabel, sizeof(wire::RankRing)));
   auto* ring = new (memory.data()) wire::RankRing;  // in place: the memory is the mapping's
   ring->version = wire::kRingVersion;
   ring->size_bytes = sizeof(wire::RankRing);

@@ -33,7 +33,7 @@ enum class FaultKind : uint8_t {
   LoseHost,        // agent and ranks of the rank's host frozen in one go
   KillAgent,       // SIGKILL to the agent of the rank's host
   KillController,  // SIGKILL to the controller
-  Corrupt,         // one flipped bit in each donor's copy of the state, while a rank heals
+  Corrupt,         // one flipped bit in each donor's copy of the state, while the rank heals
   Poison,          // whoever computes one micro-batch dies by itself
 };
 
@@ -45,7 +45,7 @@ struct FaultSpec {
   uint64_t step = 0;
   // Instead of a step, for programs that do not use libpaceline: since the rank was placed.
   std::optional<Duration> after_start;
-  std::optional<uint32_t> rank;  // none only for KillController and Corrupt (any donor)
+  std::optional<uint32_t> rank;  // none only for KillController and Corrupt (whoever heals)
   FaultPhase phase = FaultPhase::Any;
   Duration after;                       // waited after the phase has been seen
   std::optional<Duration> lasts;        // `for=`; none: the kind's default

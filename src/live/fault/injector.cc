@@ -8,6 +8,7 @@
 #include "live/fault/hijack.h"
 #include "live/fault/memory_of.h"
 #include "live/os/clock.h"
+#include "live/wire/memory_label.h"
 
 namespace paceline::fault {
 namespace {
@@ -16,9 +17,8 @@ constexpr Duration kNearPause = Duration::microseconds(200);
 constexpr Duration kFarPause = Duration::milliseconds(5);
 constexpr Duration kLoseHostDefault = Duration::seconds(10);
 constexpr Duration kSlowDefault = Duration::seconds(10);
-constexpr Duration kCopyPause = Duration::microseconds(50);
+constexpr Duration kTrapPause = Duration::microseconds(20);
 constexpr uint64_t kNearSteps = 2;
-constexpr const char* kSnapshotLabel = "paceline-snapshot";  // as the library names the memfd
 // Two ranks that die of the same micro-batch make it poison; a third must not be needed.
 constexpr size_t kPoisonStrikes = 3;
 
@@ -77,21 +77,11 @@ bool flip_bit(pid_t process, uintptr_t address) {
   return write_memory(process, address, &byte, 1);
 }
 
-// True once the donor must have finished copy and checksums. Its fresh memory reads as zero until
-// the copy gets there; the checksums follow at memory speed.
-bool is_sealed(pid_t process, const Mapping& copy, std::map<pid_t, Instant>& ends_seen) {
-  constexpr size_t kTail = 16;  // parts
-  constexpr int64_t kBytesPerMicrosecond = 3000;
-  const auto seen = ends_seen.find(process);
-  if (seen == ends_seen.end()) {
-    uint64_t word = 0;
-    const uintptr_t at = copy.begin + (copy.size_bytes - copy.size_bytes / kTail / 2) / 8 * 8;
-    if (read_memory(process, at, &word, sizeof word) && word != 0)
-      ends_seen.emplace(process, os::now());
-    return false;
-  }
-  return os::now() - seen->second >=
-         Duration::microseconds(static_cast<int64_t>(copy.size_bytes) / kBytesPerMicrosecond);
+// Where the n-th donor's copy is struck: each elsewhere, so that a bad chunk of one is good in
+// another. Late parts first, which a copy that is cut short may never need.
+uintptr_t place_in(const Mapping& copy, size_t donor) {
+  if (donor == 0) return copy.begin + copy.size_bytes - 1;
+  return donor == 1 ? copy.begin : copy.begin + copy.size_bytes / donor;
 }
 
 }  // namespace
@@ -146,12 +136,13 @@ Injector::World Injector::world() {
 void Injector::run() {
   while (true) {
     const World seen = world();
-    if (seen.is_ending) return;
+    if (seen.is_ending) break;
     const Duration pause = advance(seen);
     const os::MutexLock lock(mutex_);
-    if (world_.is_ending) return;
+    if (world_.is_ending) break;
     changed_.wait_for(mutex_, pause);
   }
+  pending_.clear();  // traps are this thread's to take away
 }
 
 Duration Injector::advance(const World& world) {
@@ -224,40 +215,56 @@ bool Injector::advance_poison(Pending& pending, const World& world, Duration& pa
   return pending.poisoned_ranks.size() >= kPoisonStrikes;
 }
 
-// The donors' copies of the state, while a joiner heals from them. One of them sends, the others
-// vouch for it and step in, and from outside they look alike: so one bit is flipped in each, in
-// different parts, and whoever sends has one bad chunk that another has good. Late parts: a chunk
-// that was sent already does no harm. Not before the copy has its checksums: see is_sealed().
+// The donors' copies of the state, while a joiner heals from them. One of them sends, the other
+// vouches for it and steps in, and from outside they look alike: so one bit is flipped in each, and
+// whoever sends has one bad chunk that the other has good. Each copy is struck after it has got its
+// checksums and before anybody is told of it (SealTrap); a joiner that asks for another gets that
+// struck too, until it is level.
 bool Injector::advance_corrupt(Pending& pending, const World& world, Duration& pause) {
-  constexpr size_t kParts = 16;
   const FaultSpec& spec = pending.spec;
-  bool has_joiner = false;
   bool is_near = false;
+  bool has_joiner = false;
+  std::vector<std::pair<const PlacedRank*, RankGlance>> donors;
   for (const auto& [slot, owner] : world.owners) {
     Watched* rank = watched(owner);
-    const RankGlance glance = rank == nullptr ? RankGlance{} : rank->probe.glance();
-    has_joiner = has_joiner || glance.phase == RankPhase::Heal;
+    if (rank == nullptr) continue;
+    const RankGlance glance = rank->probe.glance();
+    if (glance.has_ended) continue;
     is_near = is_near || glance.step >= spec.step;
+    if (glance.phase != RankPhase::Heal)
+      donors.emplace_back(&owner, glance);
+    else
+      has_joiner = has_joiner || spec.rank.value_or(slot) == slot;
   }
   if (is_near) pause = std::min(pause, kNearPause);
-  if (!is_near || !has_joiner) return !pending.corrupted.empty();
-  pause = std::min(pause, kCopyPause);
-  for (const auto& [slot, owner] : world.owners) {
-    if (spec.rank && *spec.rank != slot) continue;
-    if (pending.corrupted.contains(owner.process)) continue;
-    for (const Mapping& copy : memfds_of(owner.process, kSnapshotLabel)) {
-      if (!is_sealed(owner.process, copy, pending.copies)) continue;
-      const Instant at = os::now();
-      const size_t part = kParts - 1 - pending.corrupted.size() % (kParts / 2);
-      if (!flip_bit(owner.process, copy.begin + copy.size_bytes / kParts * part)) continue;
-      pending.corrupted.insert(owner.process);
-      if (pending.corrupted.size() > 1) continue;  // told once
-      pending.spec.phase = FaultPhase::Heal;
-      Watched* rank = watched(owner);
-      report(pending, owner, rank == nullptr ? RankGlance{} : rank->probe.glance(), at, "");
-    }
+  if (!is_near || !has_joiner) {
+    pending.traps.clear();
+    return !pending.corrupted.empty();
   }
+  pause = std::min(pause, kTrapPause);
+  for (const auto& [owner, glance] : donors) trap_copy(pending, *owner, glance);
   return false;
+}
+
+void Injector::trap_copy(Pending& pending, const PlacedRank& owner, const RankGlance& glance) {
+  auto trap = pending.traps.find(owner.process);
+  if (trap == pending.traps.end()) {
+    std::optional<SealTrap> set = SealTrap::set(glance.main_thread);
+    if (!set) return;
+    trap = pending.traps.emplace(owner.process, std::move(*set)).first;
+  }
+  if (trap->second.poll() != SealTrap::Seen::Sealed) return;
+  const Instant at = os::now();
+  const size_t donor =
+      pending.corrupted.emplace(owner.process, pending.corrupted.size()).first->second;
+  bool has_struck = false;
+  for (const Mapping& copy : memfds_of(owner.process, wire::kSnapshotLabel))
+    has_struck = (pending.struck_copies.insert(copy.inode).second &&
+                  flip_bit(owner.process, place_in(copy, donor))) ||
+                 has_struck;
+  if (!has_struck || std::exchange(pending.is_told, true)) return;
+  pending.spec.phase = FaultPhase::Heal;
+  report(pending, owner, glance, at, "");
 }
 
 bool Injector::advance_by_time(Pending& pending, const World& world, Duration& pause) {

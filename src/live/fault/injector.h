@@ -28,6 +28,7 @@
 #include "live/fault/fault_spec.h"
 #include "live/fault/game_day_file.h"
 #include "live/fault/ring_probe.h"
+#include "live/fault/seal_trap.h"
 #include "live/fault/target.h"
 #include "live/os/mutex.h"
 
@@ -83,8 +84,11 @@ class Injector {
     std::optional<Instant> phase_seen;
     std::optional<uint64_t> poisoned_step;  // Poison that has struck once goes on at this step
     std::vector<RankId> poisoned_ranks;
-    std::map<pid_t, Instant> copies;  // Corrupt: donors, and when the end of their copy was seen
-    std::set<pid_t> corrupted;
+    // Of Corrupt.
+    std::map<pid_t, SealTrap> traps;
+    std::map<pid_t, size_t> corrupted;  // donors, numbered as they were struck
+    std::set<uint64_t> struck_copies;   // inodes
+    bool is_told = false;
   };
   // What goes on after the strike: processes that are stopped, and when that changes.
   struct Stopped {
@@ -100,6 +104,7 @@ class Injector {
   bool advance_pending(Pending& pending, const World& world, Duration& pause);
   bool advance_poison(Pending& pending, const World& world, Duration& pause);
   bool advance_corrupt(Pending& pending, const World& world, Duration& pause);
+  void trap_copy(Pending& pending, const PlacedRank& owner, const RankGlance& glance);
   // For ranks without a ring: the kinds that need none, some time after the rank was placed.
   bool advance_by_time(Pending& pending, const World& world, Duration& pause);
   void advance_stopped(Duration& pause);

@@ -3,23 +3,33 @@
 #include "live/fault/injector.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <new>
+#include <span>
 
 #include "base/str.h"
 #include "live/os/clock.h"
+#include "live/os/memfd.h"
+#include "live/wire/memory_label.h"
 
 namespace paceline::fault {
 namespace {
 
 constexpr Duration kLimit = Duration::seconds(10);
 constexpr const char* kVictimArgument = "--be-a-victim";
+constexpr size_t kCopyBytes = 256 * 1024;
+// The rounds of a victim's ring, by which it is asked to seal a copy, and says how many bytes of it
+// have changed when it looks, right after.
+constexpr uint32_t kSealACopy = 1;
+constexpr uint32_t kHasLooked = 2;
 
 char state_of(pid_t process) {
   std::ifstream file(str("/proc/", process, "/stat"));
@@ -29,11 +39,43 @@ char state_of(pid_t process) {
   return at == std::string::npos ? '?' : text[at + 2];
 }
 
+bool is_traced(pid_t process) {
+  std::ifstream file(str("/proc/", process, "/status"));
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("TracerPid:")) return line.back() != '0' || line.size() > 12;
+  return false;
+}
+
+uint32_t changed_right_after_sealing() {
+  Result<os::SharedMemory> copy = os::SharedMemory::make(wire::kSnapshotLabel, kCopyBytes);
+  if (!copy) return 0;
+  const std::span bytes(static_cast<uint8_t*>(copy->data()), kCopyBytes);
+  std::fill(bytes.begin(), bytes.end(), uint8_t{0x55});
+  if (!copy->seal_contents()) return 0;
+  return static_cast<uint32_t>(
+      std::count_if(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte != 0x55; }));
+}
+
+[[noreturn]] void be_a_victim(int ring_descriptor) {
+  void* memory = ::mmap(nullptr, sizeof(wire::RankRing), PROT_READ | PROT_WRITE, MAP_SHARED,
+                        ring_descriptor, 0);
+  ::close(ring_descriptor);  // as the library does
+  auto& ring = *static_cast<wire::RankRing*>(memory);
+  ring.now.main_thread = static_cast<uint32_t>(::getpid());
+  ring.bell.is_armed = 1;
+  while (true) {
+    ::poll(nullptr, 0, 1);
+    if (ring.now.round != kSealACopy) continue;
+    ring.now.begun = changed_right_after_sealing();
+    ring.now.round = kHasLooked;
+  }
+}
+
 // A program of our own that waits for ever, with a ring as an agent would hand it one.
 class Victim {
  public:
   Victim() {
-    ring_descriptor_ = ::memfd_create(kRingLabel, 0);
+    ring_descriptor_ = ::memfd_create(wire::kRingLabel, 0);
     EXPECT_EQ(::ftruncate(ring_descriptor_, sizeof(wire::RankRing)), 0);
     void* memory = ::mmap(nullptr, sizeof(wire::RankRing), PROT_READ | PROT_WRITE, MAP_SHARED,
                           ring_descriptor_, 0);
@@ -65,6 +107,19 @@ class Victim {
   void set(uint64_t step, RankPhase phase) {
     ring_->now.step = step;
     ring_->now.phase = static_cast<uint32_t>(phase);
+  }
+  // How many bytes of a copy have changed when whoever sealed it looks, right after.
+  uint32_t seal_a_copy() const {
+    ring_->now.round = kSealACopy;
+    const Instant deadline = os::now() + kLimit;
+    while (ring_->now.round != kHasLooked && os::now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(ring_->now.round, kHasLooked);
+    return ring_->now.begun;
+  }
+  void wait_until_traced() const {
+    const Instant deadline = os::now() + kLimit;
+    while (!is_traced(process_) && os::now() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(is_traced(process_));
   }
   // A process between fork and exec has no memory of its own to be struck in.
   void wait_until_ready() const {
@@ -104,9 +159,9 @@ class GameDay {
           changed_.notify_all();
         }) {}
 
-  void place(const Victim& victim) {
+  void place(const Victim& victim, SlotId slot = SlotId(0)) {
     injector_.rank_placed(
-        {.rank = {SlotId(0), Incarnation(1)}, .host_name = "host0", .process = victim.process()});
+        {.rank = {slot, Incarnation(1)}, .host_name = "host0", .process = victim.process()});
   }
   std::optional<Struck> wait() {
     const Instant deadline = os::now() + kLimit;
@@ -224,6 +279,42 @@ TEST(Injector, Spin_LeavesTheThreadRunning) {
   EXPECT_EQ(victim.wait_for_state("R"), 'R');
 }
 
+TEST(Injector, Corrupt_WhileARankHeals_StrikesEveryCopyOnceItIsSealed) {
+  Victim first, second, joiner;
+  GameDay day("corrupt@step=1");
+  first.set(1, RankPhase::Compute);
+  second.set(1, RankPhase::Compute);
+  joiner.set(0, RankPhase::Heal);
+  day.place(first, SlotId(0));
+  day.place(second, SlotId(1));
+  day.place(joiner, SlotId(2));
+  first.wait_until_traced();
+  second.wait_until_traced();
+  EXPECT_EQ(first.seal_a_copy(), 1u);
+  EXPECT_EQ(second.seal_a_copy(), 1u);
+  EXPECT_EQ(first.seal_a_copy(), 1u) << "the joiner may ask for another";
+  const std::optional<Struck> struck = day.wait();
+  ASSERT_TRUE(struck.has_value());
+  EXPECT_EQ(struck->rank->slot, SlotId(0));
+  EXPECT_EQ(day.count(), 1u);
+}
+
+TEST(Injector, Corrupt_OnceTheRankHasHealed_LetsGo) {
+  Victim donor, joiner;
+  GameDay day("corrupt@step=1:rank=1");
+  donor.set(1, RankPhase::Compute);
+  joiner.set(0, RankPhase::Heal);
+  day.place(donor, SlotId(0));
+  day.place(joiner, SlotId(1));
+  donor.wait_until_traced();
+  EXPECT_EQ(donor.seal_a_copy(), 1u);
+  joiner.set(1, RankPhase::Compute);
+  const Instant deadline = os::now() + kLimit;
+  while (is_traced(donor.process()) && os::now() < deadline) std::this_thread::yield();
+  EXPECT_FALSE(is_traced(donor.process()));
+  EXPECT_EQ(donor.seal_a_copy(), 0u);
+}
+
 TEST(Injector, EmptySlot_TheFaultWaitsForTheNextOwner) {
   Victim victim;
   GameDay day("kill@step=1:rank=0");
@@ -238,13 +329,7 @@ TEST(Injector, EmptySlot_TheFaultWaitsForTheNextOwner) {
 
 int main(int argument_count, char** arguments) {
   if (argument_count == 3 && std::string(arguments[1]) == paceline::fault::kVictimArgument) {
-    const int ring = std::stoi(arguments[2]);
-    const auto read_write = PROT_READ | PROT_WRITE;
-    void* memory =
-        ::mmap(nullptr, sizeof(paceline::wire::RankRing), read_write, MAP_SHARED, ring, 0);
-    static_cast<paceline::wire::RankRing*>(memory)->bell.is_armed = 1;
-    ::close(ring);  // as the library does
-    while (true) ::pause();
+    paceline::fault::be_a_victim(std::stoi(arguments[2]));
   }
   ::testing::InitGoogleTest(&argument_count, arguments);
   return RUN_ALL_TESTS();

@@ -20,9 +20,11 @@ std::vector<Mapping> memfds_of(pid_t process, const char* label) {
     unsigned long begin = 0;
     unsigned long end = 0;
     unsigned long offset = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx %*s %lx", &begin, &end, &offset) != 3 || offset != 0)
-      continue;
-    found.push_back({.begin = begin, .size_bytes = end - begin});
+    unsigned long inode = 0;
+    const int fields =
+        std::sscanf(line.c_str(), "%lx-%lx %*s %lx %*s %lu", &begin, &end, &offset, &inode);
+    if (fields != 4 || offset != 0) continue;
+    found.push_back({.begin = begin, .size_bytes = end - begin, .inode = inode});
   }
   return found;
 }

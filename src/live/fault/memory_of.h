@@ -12,6 +12,7 @@ namespace paceline::fault {
 struct Mapping {
   uintptr_t begin = 0;
   size_t size_bytes = 0;
+  uint64_t inode = 0;  // of the memfd: no other has it, in any process
 };
 
 // Mappings of memfds with this label, from their first byte. Empty if the process has ended.

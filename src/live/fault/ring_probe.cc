@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "live/fault/memory_of.h"
+#include "live/wire/memory_label.h"
 
 namespace paceline::fault {
 namespace {
@@ -17,7 +18,7 @@ struct Head {
 }  // namespace
 
 Result<RingProbe> RingProbe::open(pid_t process) {
-  for (const Mapping& mapping : memfds_of(process, kRingLabel)) {
+  for (const Mapping& mapping : memfds_of(process, wire::kRingLabel)) {
     Head head{};
     if (mapping.size_bytes >= sizeof(wire::RankRing) &&
         read_memory(process, mapping.begin, &head, sizeof head) && head.magic == wire::kRingMagic &&
@@ -29,7 +30,10 @@ Result<RingProbe> RingProbe::open(pid_t process) {
 
 RankGlance RingProbe::glance() {
   wire::RankNow now{};
-  if (!read_memory(process_, ring_ + offsetof(wire::RankRing, now), &now, sizeof now)) return last_;
+  if (!read_memory(process_, ring_ + offsetof(wire::RankRing, now), &now, sizeof now)) {
+    last_.has_ended = true;
+    return last_;
+  }
   // Each field is a fact of its own: nothing here needs them to be of the same moment.
   constexpr auto kRelaxed = std::memory_order_relaxed;
   last_ = {.step = now.step.load(kRelaxed),

@@ -16,8 +16,6 @@
 
 namespace paceline::fault {
 
-inline constexpr const char* kRingLabel = "paceline-ring";  // as the agent names the memfd
-
 struct RankGlance {
   uint64_t step = 0;
   RankPhase phase = RankPhase::Starting;
@@ -25,6 +23,7 @@ struct RankGlance {
   bool is_reducing = false;
   bool has_voted = false;
   pid_t main_thread = 0;  // 0: not known yet
+  bool has_ended = false;
 };
 
 class RingProbe {

@@ -17,12 +17,18 @@ Result<SharedMemory> SharedMemory::make(const char* label, size_t size_bytes) {
     return Failure{ErrorCode::Io, str("memfd_create: ", std::strerror(errno))};
   if (::ftruncate(descriptor.get(), static_cast<off_t>(size_bytes)) != 0)
     return Failure{ErrorCode::Io, str("memfd of ", size_bytes, " bytes: ", std::strerror(errno))};
-  if (::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+  if (::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
     return Failure{ErrorCode::Io, str("sealing a memfd: ", std::strerror(errno))};
   void* data = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (data == MAP_FAILED)
     return Failure{ErrorCode::Io, str("mapping a memfd: ", std::strerror(errno))};
   return SharedMemory(std::move(descriptor), data, size_bytes);
+}
+
+Status SharedMemory::seal_contents() const {
+  if (::fcntl(descriptor_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0)
+    return Failure{ErrorCode::Io, str("sealing a memfd: ", std::strerror(errno))};
+  return {};
 }
 
 SharedMemory::~SharedMemory() {

@@ -18,6 +18,10 @@ class SharedMemory {
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
 
+  // Whoever is given the descriptor from now on can read only; what is mapped already stays as it
+  // is. Everybody can see by F_GET_SEALS that the contents are complete.
+  Status seal_contents() const;
+
   int descriptor() const { return descriptor_.get(); }
   void* data() const { return data_; }
   size_t size_bytes() const { return size_bytes_; }

@@ -217,5 +217,16 @@ TEST(SharedMemory, Size_IsSealed) {
   EXPECT_NE(::ftruncate(memory->descriptor(), 8192), 0);
 }
 
+TEST(SharedMemory, SealedContents_AreReadOnlyToWhoComesLater) {
+  Result<SharedMemory> memory = SharedMemory::make("sealed", 4096);
+  ASSERT_TRUE(memory.has_value());
+  ASSERT_TRUE(memory->seal_contents());
+  EXPECT_EQ(::pwrite(memory->descriptor(), "x", 1, 0), -1);
+  static_cast<char*>(memory->data())[0] = 'y';
+  char seen = 0;
+  ASSERT_EQ(::pread(memory->descriptor(), &seen, 1, 0), 1);
+  EXPECT_EQ(seen, 'y');
+}
+
 }  // namespace
 }  // namespace paceline::os

@@ -61,11 +61,9 @@ struct Snapshot {
   std::span<std::byte> bytes() const {
     return {static_cast<std::byte*>(memory->data()), size_bytes};
   }
-  // Digest and checksums of the bytes as they are.
+  // Digest and checksums of the bytes as they are. The memfd's seals show that they are complete.
   void seal();
 };
-inline constexpr const char* kSnapshotLabel = "paceline-snapshot";
-inline constexpr const char* kReceivedLabel = "paceline-received";
 
 uint64_t checksum(std::span<const std::byte> bytes);
 inline size_t heal_chunks(size_t size_bytes) {

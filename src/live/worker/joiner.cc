@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/str.h"
+#include "live/wire/memory_label.h"
 
 namespace paceline::worker {
 namespace {
@@ -133,7 +134,7 @@ bool Joiner::take_manifest(Source& source, const FrameHeader& header,
                  .digest = source.digest,
                  .checksums = source.checksums,
                  .memory = {}};
-    if (const Status status = snapshot_.allocate(kReceivedLabel, size_bytes); !status) {
+    if (const Status status = snapshot_.allocate(wire::kReceivedLabel, size_bytes); !status) {
       fail(status.error().message);
       return true;
     }

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "live/wire/memory_label.h"
 #include "live/worker/session.h"
 
 namespace paceline::worker {
@@ -41,7 +42,7 @@ Result<Snapshot> Session::prepare_copy(size_t state_bytes) const {
   Snapshot snapshot;
   snapshot.position = core_->position();
   snapshot.micro_batches = core_->epoch().micro_batches();
-  TRY(snapshot.allocate(kSnapshotLabel, state_bytes));
+  TRY(snapshot.allocate(wire::kSnapshotLabel, state_bytes));
   return snapshot;
 }
 
