@@ -27,10 +27,15 @@ struct ControllerFlags {
   int parent_fd = -1;
 };
 
+int code_of(const Error& error) {
+  const bool is_taken = error.code == ErrorCode::Refused || error.code == ErrorCode::Unavailable;
+  if (is_taken) return kExitNoController;
+  return error.code == ErrorCode::Io ? kExitJournal : kExitBug;
+}
+
 int report(const Error& error) {
   std::fprintf(stderr, "pace controller: %s\n", error.message.c_str());
-  const bool is_taken = error.code == ErrorCode::Refused || error.code == ErrorCode::Unavailable;
-  return is_taken ? kExitNoController : kExitBug;
+  return code_of(error);
 }
 
 // One line with the address: whoever has started us may now connect.
@@ -49,13 +54,13 @@ int run_controller(const ControllerFlags& flags) {
   if (!signals) return report(signals.error());
 
   os::Loop loop;
-  Result<std::unique_ptr<controller::ControllerShell>> opened =
-      controller::ControllerShell::open(loop, flags.journal, controller::make_controller_core());
+  Result<std::unique_ptr<controller::ControllerShell>> opened = controller::ControllerShell::open(
+      loop,
+      {.journal_path = flags.journal,
+       .address = rpc::RpcAddress::with_token_from_environment(flags.listen)},
+      controller::make_controller_core());
   if (!opened) return report(opened.error());
   controller::ControllerShell& shell = **opened;
-  const Result<std::string> address =
-      shell.listen(rpc::RpcAddress::with_token_from_environment(flags.listen));
-  if (!address) return report(address.error());
 
   const bool has_parent = flags.parent_fd >= 0;
   loop.watch(signals->descriptor(), EPOLLIN, [&signals, &shell, has_parent](uint32_t) {
@@ -68,10 +73,9 @@ int run_controller(const ControllerFlags& flags) {
   // it everybody who would want this job.
   if (has_parent) loop.watch(flags.parent_fd, EPOLLIN, [&loop](uint32_t) { loop.stop(); });
 
-  say_ready(flags.ready_fd, *address);
+  say_ready(flags.ready_fd, shell.address());
   loop.run();
-  if (shell.outcome()) return kExitDone;
-  return shell.outcome().error().code == ErrorCode::Refused ? kExitNoController : kExitBug;
+  return shell.outcome() ? kExitDone : code_of(shell.outcome().error());
 }
 
 }  // namespace

@@ -63,6 +63,8 @@ void add_recovery_flags(CLI::App& run, RunOptions& options) {
       ->check(CLI::IsMember({"stop", "skip"}));
   run.add_option("--join-timeout,--join_timeout", options.join_timeout,
                  "for all hosts to appear, such as 60s");
+  run.add_option("--time-limit,--time_limit", options.time_limit_text,
+                 "stop in order after so long, such as 2h, 30m or 90s");
   run.add_option("--checkpoint-dir,--checkpoint_dir", options.checkpoint_directory,
                  "where checkpoints are kept");
   run.add_option("--checkpoint-every,--checkpoint_every", options.checkpoint_every,
@@ -216,16 +218,32 @@ Status complete_checkpoints(RunOptions& options) {
   return choose_checkpoint(options);
 }
 
-std::optional<Duration> seconds_in(const std::string& text) {
-  const bool is_milliseconds = text.ends_with("ms");
-  std::string_view digits = text;
-  if (is_milliseconds)
-    digits.remove_suffix(2);
-  else if (text.ends_with('s'))
-    digits.remove_suffix(1);
-  const auto count = number_in(digits);
-  if (!count) return std::nullopt;
-  return is_milliseconds ? Duration::milliseconds(*count) : Duration::seconds(*count);
+// "90" and "90s", "500ms", "30m", "2h".
+std::optional<Duration> duration_in(const std::string& text) {
+  constexpr std::pair<std::string_view, Duration> kUnits[] = {{"ms", Duration::milliseconds(1)},
+                                                              {"s", Duration::seconds(1)},
+                                                              {"m", Duration::seconds(60)},
+                                                              {"h", Duration::seconds(3600)},
+                                                              {"", Duration::seconds(1)}};
+  for (const auto& [unit, one] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    const auto count = number_in(std::string_view(text).substr(0, text.size() - unit.size()));
+    if (!count) return std::nullopt;
+    return Duration::nanoseconds(*count * one.in_nanoseconds());
+  }
+  return std::nullopt;
+}
+
+Status complete_durations(RunOptions& options) {
+  if (!duration_in(options.join_timeout))
+    return usage(str("--join-timeout ", options.join_timeout, " is no duration"),
+                 "write 60s or 500ms");
+  if (options.time_limit_text.empty()) return {};
+  options.time_limit = duration_in(options.time_limit_text);
+  if (!options.time_limit || *options.time_limit <= Duration())
+    return usage(str("--time-limit ", options.time_limit_text, " is no duration"),
+                 "write 2h, 30m or 90s");
+  return {};
 }
 
 }  // namespace
@@ -247,9 +265,7 @@ Status complete(RunOptions& options) {
   if (options.poison == "skip")
     return usage("--poison skip is not in this version",
                  "leave it out: the job then stops at a poisonous micro-batch with exit code 93");
-  if (!seconds_in(options.join_timeout))
-    return usage(str("--join-timeout ", options.join_timeout, " is no duration"),
-                 "write 60s or 500ms");
+  TRY(complete_durations(options));
   TRY_ASSIGN(options.program, find_program({.command = options.command,
                                             .is_module = options.is_module,
                                             .is_no_python = options.is_no_python}));
@@ -281,7 +297,7 @@ JobSpec job_spec_of(const RunOptions& options) {
   spec.poison = options.poison == "skip" ? PoisonPolicy::Skip : PoisonPolicy::Stop;
   spec.is_aware = options.is_aware;
   spec.max_restarts = options.max_restarts;
-  spec.join_timeout = seconds_in(options.join_timeout).value_or(spec.join_timeout);
+  spec.join_timeout = duration_in(options.join_timeout).value_or(spec.join_timeout);
   spec.checkpoint_directory = options.checkpoint_directory;
   spec.program.environment = checkpoint_environment(options);
   spec.checkpoint_every = number_in(options.checkpoint_every).value_or(0);

@@ -34,6 +34,7 @@ struct RunOptions {
   std::string recovery = "act";
   std::string poison = "stop";
   std::string join_timeout = "60s";
+  std::string time_limit_text;
   std::string checkpoint_directory;
   std::string checkpoint_every;  // a number of commits, or auto
   bool is_resuming = false;
@@ -58,6 +59,7 @@ struct RunOptions {
   std::string resume_from;             // the checkpoint that all ranks continue from; empty: none
   uint64_t checkpoint_generation = 1;  // of this run in its checkpoint directory
   std::vector<std::string> notes;      // lines for the user, before the run begins
+  std::optional<Duration> time_limit;
 
   uint32_t ranks() const { return hosts * ranks_per_host; }
   uint32_t host_count() const { return hosts + spare_hosts; }

@@ -123,6 +123,17 @@ TEST(RunOptions, Runtime_IsFoundByLooking) {
   EXPECT_FALSE(is_aware({"--runtime", "none", "--", script}));
 }
 
+TEST(RunOptions, TimeLimit_TakesTheUnitsOfAClock) {
+  const auto limit_of = [](const std::string& text) {
+    return *parsed({"--time-limit", text, "--", "true"}).options->time_limit;
+  };
+  EXPECT_EQ(limit_of("90"), Duration::seconds(90));
+  EXPECT_EQ(limit_of("250ms"), Duration::milliseconds(250));
+  EXPECT_EQ(limit_of("30m"), Duration::seconds(30 * 60));
+  EXPECT_EQ(limit_of("2h"), Duration::seconds(2 * 3600));
+  EXPECT_FALSE(parsed({"--", "true"}).options->time_limit.has_value());
+}
+
 struct BadLine {
   Words words;
   const char* named;  // must be part of the message
@@ -155,6 +166,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{{"--local", "1000", "--", "true"}, "--local 1000"},
         BadLine{{"--local", "2", "--min-ranks", "3", "--", "true"}, "--min-ranks 3"},
         BadLine{{"--join-timeout", "soon", "--", "true"}, "soon"},
+        BadLine{{"--time-limit", "0", "--", "true"}, "--time-limit 0"},
+        BadLine{{"--time-limit", "5d", "--", "true"}, "--time-limit 5d"},
         BadLine{{"--resume", "--", "true"}, "--resume"},
         BadLine{{"--checkpoint-every", "5", "--", "true"}, "--checkpoint-every"},
         BadLine{{"--report", "/proc/nothing", "--", "true"}, "/proc/nothing"},

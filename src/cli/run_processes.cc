@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -13,6 +14,7 @@
 
 #include "base/str.h"
 #include "cli/descendants.h"
+#include "cli/exit_code.h"
 #include "cli/run_environment.h"
 #include "live/os/clock.h"
 #include "live/rpc/endpoint.h"
@@ -74,6 +76,7 @@ Status RunProcesses::start(Daemon& daemon) {
   if (const auto* failure = std::get_if<os::SpawnError>(&spawned))
     return Failure{ErrorCode::Io, str("cannot start ", daemon.name, ": ", failure->reason)};
   daemon.process = std::move(std::get<os::Process>(spawned));
+  daemon.started = os::now();
   // Daemons stay where they are in the vector: it does not grow once they run.
   loop_.watch(daemon.process->descriptor(), EPOLLIN,
               [this, &daemon](uint32_t) { on_ended(daemon); });
@@ -103,6 +106,8 @@ void RunProcesses::on_ended(Daemon& daemon) {
   const std::string what =
       str(daemon.is_controller ? "the controller" : "the agent of " + daemon.name, " ",
           end_text(status));
+  if (daemon.is_controller && !status.is_killed && status.code == kExitJournal)
+    return start_later(daemon, what);
   if (!may_restart(daemon, os::now())) {
     callbacks_.on_note(str(what, "; not started again, ", kMaxRestarts, " times in ", kRestartSpan,
                            " are enough"));
@@ -114,6 +119,22 @@ void RunProcesses::on_ended(Daemon& daemon) {
   if (restarted) return;
   callbacks_.on_note(restarted.error().message);
   if (daemon.is_controller) callbacks_.on_lost(restarted.error().message);
+}
+
+void RunProcesses::start_later(Daemon& daemon, const std::string& what) {
+  const Instant now = os::now();
+  const bool has_worked = now - daemon.started > kRestartSpan;
+  daemon.pause = has_worked || daemon.pause == Duration()
+                     ? kFirstPause
+                     : std::min(daemon.pause + daemon.pause, kLongestPause);
+  callbacks_.on_note(str(what,
+                         ", it cannot write its journal; ranks train on without it, next try in ",
+                         daemon.pause));
+  loop_.arm("controller again", now + daemon.pause, [this, &daemon] {
+    if (is_ending_) return;
+    const Status started = start(daemon);
+    if (!started) callbacks_.on_lost(started.error().message);
+  });
 }
 
 void RunProcesses::tell_if_all_ended() {

@@ -1,8 +1,10 @@
 // RunProcesses: the controller and the agents of a `pace run`, kept alive.
 //
-// One that dies is started again, at most kMaxRestarts times in kRestartSpan. All of them end when
-// this process does, however it ends: they die with the thread that started them, and see the end
-// of file of a pipe that only this process can write.
+// One that dies is started again, at most kMaxRestarts times in kRestartSpan. A controller that
+// cannot write its journal is tried again for as long as it takes, at growing intervals: the ranks
+// train without one, and a full disk may be given room. All of them end when this process does,
+// however it ends: they die with the thread that started them, and see the end of file of a pipe
+// that only this process can write.
 //
 // As a child subreaper (run_guard.h) this process also inherits whatever its ranks leave behind,
 // and ends it. Single-threaded: the loop's thread, which must live as long as the process.
@@ -26,6 +28,8 @@ class RunProcesses {
  public:
   static constexpr size_t kMaxRestarts = 5;
   static constexpr Duration kRestartSpan = Duration::seconds(10);
+  static constexpr Duration kFirstPause = Duration::milliseconds(500);
+  static constexpr Duration kLongestPause = Duration::seconds(30);
 
   struct Options {
     std::string controller_address;
@@ -63,10 +67,13 @@ class RunProcesses {
     std::vector<std::string> arguments{};
     std::optional<os::Process> process{};
     std::deque<Instant> restarts{};
+    Instant started{};
+    Duration pause{};  // before the next try, of a controller without its journal
   };
 
   Status start(Daemon& daemon);
   void on_ended(Daemon& daemon);
+  void start_later(Daemon& daemon, const std::string& what);
   bool may_restart(Daemon& daemon, Instant now);
   void tell_if_all_ended();
 

@@ -12,6 +12,7 @@
 #include "cli/exit_code.h"
 #include "cli/report/report.h"
 #include "cli/run_environment.h"
+#include "live/checkpoint/checkpoint_directory.h"
 #include "live/os/clock.h"
 #include "live/rpc/endpoint.h"
 
@@ -19,8 +20,11 @@ namespace paceline::cli {
 namespace {
 
 constexpr Duration kConnectLimit = Duration::seconds(20);
+// A controller may be away for as long as its disk is full; RunProcesses tells when it is lost.
+constexpr Duration kWatchPatience = Duration::seconds(int64_t{365} * 24 * 3600);
 constexpr Duration kEndLimit = Duration::seconds(4);  // for the daemons after JobEnded
 constexpr Duration kImmediateLimit = Duration::seconds(3);
+constexpr Duration kTimeLimitGrace = Duration::seconds(30);  // for the step and its checkpoint
 constexpr Duration kRefreshInterval = Duration::milliseconds(200);
 // A signal to a whole process group comes twice: directly, and passed on by the guard.
 constexpr Duration kSameInterrupt = Duration::milliseconds(100);
@@ -115,6 +119,7 @@ int RunSession::run() {
 
 Status RunSession::start() {
   watch_signals();
+  arm_time_limit();
   TRY_ASSIGN(RunDirectory directory, RunDirectory::make());
   directory_.emplace(std::move(directory));
   const rpc::RpcAddress address{.address = rpc::random_local_address(), .token = random_token()};
@@ -131,10 +136,12 @@ Status RunSession::start() {
                             .log_directory = options_.log_directory},
       process_callbacks());
   TRY(processes_->start());
+  TRY(directory_->tell_controller(address));
   TRY_ASSIGN(client_, rpc::ControllerClient::connect(address, kConnectLimit));
   watching_ = std::thread([this] {
-    const Status status = client_->watch(
-        {}, [this](const JobEvent& event) { post([this, event] { on_event(event); }); });
+    const Status status =
+        client_->watch({.is_reconnecting = true, .patience = kWatchPatience},
+                       [this](const JobEvent& event) { post([this, event] { on_event(event); }); });
     post([this, status] { on_watch_ended(status); });
   });
   TRY(client_->submit(spec));
@@ -160,6 +167,7 @@ RunProcesses::Callbacks RunSession::process_callbacks() {
           },
       .on_controller =
           [this](pid_t process) {
+            record_.take_controller(os::now());
             if (injector_) injector_->controller_started(process);
           },
       .on_note =
@@ -181,18 +189,37 @@ void RunSession::watch_signals() {
 }
 
 void RunSession::on_signal(int signal) {
-  if (!first_signal_) {
-    first_signal_ = signal;
-    first_signal_at_ = os::now();
-    view_.note(os::now(), Tone::Plain, "pace: stopping after this step; again to stop at once");
-    ask_to_stop(false);
-    return;
+  if (!stop_code_) {
+    stop_in_order(signal == SIGINT ? kExitInterrupted : kExitTerminated,
+                  "pace: stopping after this step; again to stop at once");
+  } else if (os::now() - stopping_since_ >= kSameInterrupt) {
+    stop_at_once();
   }
-  if (os::now() - first_signal_at_ < kSameInterrupt) return;
+}
+
+void RunSession::stop_in_order(int code, const std::string& text) {
+  stop_code_ = code;
+  stopping_since_ = os::now();
+  view_.note(os::now(), Tone::Plain, text);
+  ask_to_stop(false);
+}
+
+void RunSession::stop_at_once() {
   view_.note(os::now(), Tone::Plain, "pace: stopping at once");
   ask_to_stop(true);
   // A controller that is gone, or busy, cannot hold up someone who wants out.
   loop_.arm("stop at once", os::now() + kImmediateLimit, [this] { loop_.stop(); });
+}
+
+void RunSession::arm_time_limit() {
+  if (!options_.time_limit) return;
+  loop_.arm("time limit", os::now() + *options_.time_limit, [this] {
+    if (stop_code_ || record_.end()) return;
+    stop_in_order(kExitTimeLimit, str("pace: the time limit of ", options_.time_limit_text,
+                                      " is reached; stopping"));
+    // A step that hangs cannot hold up a limit.
+    loop_.arm("time limit", os::now() + kTimeLimitGrace, [this] { stop_at_once(); });
+  });
 }
 
 // On a thread of its own, because it waits for a controller that is being restarted.
@@ -250,12 +277,12 @@ void RunSession::fail(int exit_code, const std::string& reason) {
 }
 
 int RunSession::exit_code() const {
-  const int interrupted = first_signal_ == SIGINT ? kExitInterrupted : kExitTerminated;
-  if (!record_.end()) return first_signal_ ? interrupted : failure_.value_or(kExitBug);
+  if (!record_.end()) return stop_code_.value_or(failure_.value_or(kExitBug));
   // Stopped at once, or in order but without a checkpoint: there is nothing to come back to.
-  const bool is_saved =
-      record_.end()->exit_code == kExitRequeue && !options_.checkpoint_directory.empty();
-  if (first_signal_ && record_.end()->verdict == Verdict::Stopped && !is_saved) return interrupted;
+  const bool is_saved = record_.end()->exit_code == kExitRequeue &&
+                        !options_.checkpoint_directory.empty() &&
+                        !checkpoint::list(options_.checkpoint_directory).empty();
+  if (stop_code_ && record_.end()->verdict == Verdict::Stopped && !is_saved) return *stop_code_;
   return record_.end()->exit_code;
 }
 

@@ -37,7 +37,10 @@ class RunSession {
   Status start();
   Status start_injector(JobSpec& spec);
   void watch_signals();
+  void arm_time_limit();
   void on_signal(int signal);
+  void stop_in_order(int code, const std::string& text);
+  void stop_at_once();
   void on_event(const JobEvent& event);
   void on_struck(const fault::Struck& struck);
   void on_watch_ended(const Status& status);
@@ -62,8 +65,9 @@ class RunSession {
   std::unique_ptr<rpc::ControllerClient> client_;
   std::thread watching_;
   std::vector<std::thread> calling_;  // one for each time the user interrupts
-  std::optional<int> first_signal_;
-  Instant first_signal_at_;
+  // Once it is told to stop: the exit code if there is nothing to come back to.
+  std::optional<int> stop_code_;
+  Instant stopping_since_;
   std::optional<int> failure_;  // exit code of a run that has no verdict
   bool is_finishing_ = false;
   std::atomic<bool> is_over_ = false;  // run() has left the loop; guards nothing else

@@ -141,6 +141,16 @@ ordered_json faults_json(const RunRecord& record) {
   return faults;
 }
 
+ordered_json controllers_json(const RunRecord& record) {
+  const auto seconds = [&](Instant at) { return rounded((at - record.began()).in_seconds(), 1e-6); };
+  ordered_json controllers = ordered_json::array();
+  for (const LaterController& later : record.later_controllers())
+    controllers.push_back(
+        {{"started_at_s", seconds(later.started)},
+         {"adopted_at_s", later.adopted ? ordered_json(seconds(*later.adopted)) : ordered_json()}});
+  return controllers;
+}
+
 Status write_whole(const std::filesystem::path& path, const std::string& text) {
   const std::filesystem::path unfinished = path.string() + ".unfinished";
   {
@@ -189,6 +199,7 @@ ordered_json report_json(const RunRecord& record) {
   json["goodput"] = goodput_json(record);
   json["incidents"] = std::move(incidents);
   json["faults"] = faults_json(record);
+  json["controllers"] = controllers_json(record);
   json["metrics"] = metrics_json(record);
   return json;
 }

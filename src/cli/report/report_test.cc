@@ -180,6 +180,21 @@ TEST(Report, RunRecord_RepeatedEvents_CountOnce) {
   EXPECT_EQ(json["incidents"].size(), 1u);
 }
 
+TEST(Report, RunRecord_LaterController_AdoptsWithTheFirstCommitThatItTells) {
+  RunRecord record("job", at_ms(0));
+  record.take_controller(at_ms(1));  // the first one: nothing to adopt
+  record.take(at_ms(10), JobStarted{.hosts = 1, .ranks = 1, .spares = 0, .micro_batches = 1});
+  record.take(at_ms(20), turn_at(1, 0, 20));
+  record.take_controller(at_ms(100));
+  record.take(at_ms(110), turn_at(2, 1, 90));  // told by the one before, read late
+  record.take(at_ms(200), JobStarted{.hosts = 1, .ranks = 1, .spares = 0, .micro_batches = 1});
+  record.take(at_ms(250), turn_at(3, 2, 120));
+  record.take(at_ms(300), turn_at(4, 3, 300));
+  ASSERT_EQ(record.later_controllers().size(), 1u);
+  EXPECT_EQ(record.later_controllers()[0].started, at_ms(100));
+  EXPECT_EQ(record.later_controllers()[0].adopted, at_ms(250));
+}
+
 TEST(Report, RunRecord_StepUnderALaterTurn_IsARepeatedStep) {
   RunRecord record("gpt", at_ms(0));
   record.take(at_ms(1), turn_at(1, 0, 1));

@@ -10,6 +10,7 @@ namespace {
 constexpr size_t kMaxTurns = 2'000'000;
 constexpr size_t kMaxProgress = 100'000;
 constexpr size_t kMaxMetricNames = 64;
+constexpr size_t kMaxControllers = 10'000;
 constexpr size_t kMaxMetricValues = 1'000'000;
 
 }  // namespace
@@ -18,8 +19,11 @@ void RunRecord::take(Instant now, const JobEvent& event) {
   last_event_ = std::max(last_event_, now);
   if (const auto* started = std::get_if<JobStarted>(&event)) {
     world_ = *started;
+    has_later_stream_ = !later_controllers_.empty();
   } else if (const auto* turn = std::get_if<TurnCommitted>(&event)) {
     take_turn(*turn);
+    if (has_later_stream_ && !later_controllers_.back().adopted)
+      later_controllers_.back().adopted = now;
   } else if (const auto* changed = std::get_if<IncidentChanged>(&event)) {
     incidents_[changed->incident.id] = changed->incident;
   } else if (const auto* placed = std::get_if<RankPlaced>(&event)) {
@@ -37,6 +41,13 @@ void RunRecord::take(Instant now, const JobEvent& event) {
     end_ = *ended;
     exit_code_ = ended->exit_code;
   }
+}
+
+// Each stream of a watch begins with JobStarted: so does what the new controller tells.
+void RunRecord::take_controller(Instant started) {
+  if (world_.ranks == 0 || later_controllers_.size() >= kMaxControllers) return;
+  later_controllers_.push_back({.started = started, .adopted = {}});
+  has_later_stream_ = false;
 }
 
 void RunRecord::take_turn(const TurnCommitted& turn) {

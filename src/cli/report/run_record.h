@@ -37,6 +37,12 @@ struct TurnRecord {
   Duration compute, wait;
 };
 
+// A controller that was started while the job ran, in place of one that had ended.
+struct LaterController {
+  Instant started;                 // its process
+  std::optional<Instant> adopted;  // when it first told of a commit
+};
+
 class RunRecord {
  public:
   // `began`: when the user asked for the run.
@@ -44,6 +50,7 @@ class RunRecord {
 
   void take(Instant now, const JobEvent& event);
   void take(const InjectedFault& fault) { faults_.push_back(fault); }
+  void take_controller(Instant started);
   // Of the process that reports; what JobEnded says unless the user interrupted.
   void set_exit_code(int code) { exit_code_ = code; }
 
@@ -56,6 +63,7 @@ class RunRecord {
   const std::map<uint64_t, TurnRecord>& turns() const { return turns_; }
   const std::map<uint32_t, Incident>& incidents() const { return incidents_; }
   const std::vector<InjectedFault>& faults() const { return faults_; }
+  const std::vector<LaterController>& later_controllers() const { return later_controllers_; }
   const std::optional<Goodput>& goodput() const { return goodput_; }
   // name -> (step, value), in order of steps; the value that came last for a step counts.
   const std::map<std::string, std::map<uint64_t, double>>& metrics() const { return metrics_; }
@@ -82,6 +90,8 @@ class RunRecord {
   std::map<uint64_t, TurnRecord> turns_;
   std::map<uint32_t, Incident> incidents_;
   std::vector<InjectedFault> faults_;
+  std::vector<LaterController> later_controllers_;
+  bool has_later_stream_ = false;  // what comes is told by the last of them
   std::optional<Goodput> goodput_;
   std::map<std::string, std::map<uint64_t, double>> metrics_;
   std::map<HostId, std::string> host_names_;

@@ -20,9 +20,8 @@ constexpr Duration kCloseLimit = Duration::seconds(1);
 
 }  // namespace
 
-ControllerShell::ControllerShell(os::Loop& loop, std::unique_ptr<store::Journal> journal,
-                                 std::unique_ptr<StateMachine> machine)
-    : loop_(loop), journal_(std::move(journal)), machine_(std::move(machine)) {}
+ControllerShell::ControllerShell(os::Loop& loop, std::unique_ptr<StateMachine> machine)
+    : loop_(loop), machine_(std::move(machine)) {}
 
 ControllerShell::~ControllerShell() {
   loop_.disarm(kCoreTimer);
@@ -30,10 +29,11 @@ ControllerShell::~ControllerShell() {
 }
 
 Result<std::unique_ptr<ControllerShell>> ControllerShell::open(
-    os::Loop& loop, const std::string& journal_path, std::unique_ptr<StateMachine> machine) {
-  TRY_ASSIGN(std::unique_ptr<store::Journal> journal, store::Journal::open(journal_path));
-  std::unique_ptr<ControllerShell> shell(
-      new ControllerShell(loop, std::move(journal), std::move(machine)));
+    os::Loop& loop, const Options& options, std::unique_ptr<StateMachine> machine) {
+  std::unique_ptr<ControllerShell> shell(new ControllerShell(loop, std::move(machine)));
+  // What arrives from now on waits for the loop, which does not run before all is restored.
+  TRY_ASSIGN(shell->server_, rpc::ControllerServer::listen(loop, options.address, *shell));
+  TRY_ASSIGN(shell->journal_, store::Journal::open(options.journal_path));
   TRY(shell->restore());
   return shell;
 }
@@ -64,10 +64,7 @@ void ControllerShell::note_restored(const control::JournalRecord& record) {
   }
 }
 
-Result<std::string> ControllerShell::listen(const rpc::RpcAddress& address) {
-  TRY_ASSIGN(server_, rpc::ControllerServer::listen(loop_, address, *this));
-  return server_->address();
-}
+const std::string& ControllerShell::address() const { return server_->address(); }
 
 // --- The one way of every event
 

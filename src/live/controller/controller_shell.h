@@ -8,8 +8,8 @@
 // SIGKILL at any moment loses nothing: a new one with the same journal goes on, agents and watchers
 // connect again by themselves.
 //
-// Threads: one, the loop's. Life: made by open(), which reads the journal; listen() lets the world
-// in; finished when the loop has been stopped, see outcome().
+// Threads: one, the loop's. Life: made by open(), which reads the journal; the world comes in as
+// the loop runs; finished when the loop has been stopped, see outcome().
 #pragma once
 
 #include <cstdint>
@@ -30,14 +30,18 @@ namespace paceline::controller {
 
 class ControllerShell final : public rpc::ControllerHandler {
  public:
-  // Takes the journal over and restores from it. `loop` must outlive the shell.
-  static Result<std::unique_ptr<ControllerShell>> open(os::Loop& loop,
-                                                       const std::string& journal_path,
+  struct Options {
+    std::string journal_path;
+    rpc::RpcAddress address;
+  };
+  // Listens, then takes the journal over and restores from it: one that finds its address taken has
+  // not fenced off the controller that holds it. `loop` must outlive the shell.
+  static Result<std::unique_ptr<ControllerShell>> open(os::Loop& loop, const Options& options,
                                                        std::unique_ptr<StateMachine> machine);
   ~ControllerShell() override;
 
-  // Returns the address, with the port that was chosen.
-  Result<std::string> listen(const rpc::RpcAddress& address);
+  // Where it listens, with the port that was chosen.
+  const std::string& address() const;
 
   // A signal asks it to end: in order the first time, at once the second. Without a job it ends.
   void request_stop();
@@ -57,8 +61,7 @@ class ControllerShell final : public rpc::ControllerHandler {
   Status set_recovery(RecoveryMode mode, std::string scope) override;
 
  private:
-  ControllerShell(os::Loop& loop, std::unique_ptr<store::Journal> journal,
-                  std::unique_ptr<StateMachine> machine);
+  ControllerShell(os::Loop& loop, std::unique_ptr<StateMachine> machine);
 
   Status restore();
   void note_restored(const control::JournalRecord& record);

@@ -73,11 +73,9 @@ class ControllerShellTest : public ::testing::Test {
   void start(std::unique_ptr<StateMachine> machine) {
     shell_.reset();
     Result<std::unique_ptr<ControllerShell>> opened =
-        ControllerShell::open(loop_, journal_path(), std::move(machine));
+        ControllerShell::open(loop_, {journal_path(), address_}, std::move(machine));
     ASSERT_TRUE(opened.has_value()) << opened.error().message;
     shell_ = std::move(opened).value();
-    const Result<std::string> address = shell_->listen(address_);
-    ASSERT_TRUE(address.has_value()) << address.error().message;
   }
   void start_scripted() { start(std::make_unique<ScriptedMachine>(script_)); }
 
@@ -187,6 +185,21 @@ TEST_F(ControllerShellTest, JournalTakenOver_NothingIsSentAndTheLoopStops) {
   EXPECT_EQ(shell_->outcome().error().code, ErrorCode::Refused);
   loop_.run_once(Duration());
   EXPECT_TRUE(agent.commands.empty());
+}
+
+TEST_F(ControllerShellTest, AddressIsTaken_TheJournalStaysWithWhoHoldsIt) {
+  script_.react = [](const control::Event&) {
+    control::Effects effects;
+    effects.journal.emplace_back(PrepareStarted{.number = EpochNumber(1)});
+    return effects;
+  };
+  start_scripted();
+  const Result<std::unique_ptr<ControllerShell>> second =
+      ControllerShell::open(loop_, {journal_path(), address_}, make_controller_core());
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, ErrorCode::Unavailable);
+  EXPECT_NE(second.error().message.find(address_.address), std::string::npos);
+  EXPECT_TRUE(shell_->set_recovery(RecoveryMode::Off, "").has_value());
 }
 
 TEST_F(ControllerShellTest, SameHostConnectsTwice_NewStreamTakesItsPlace) {

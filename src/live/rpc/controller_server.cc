@@ -53,12 +53,16 @@ class ControllerServer::State final : public proto::Controller::CallbackService,
   Status listen(const std::string& address) {
     grpc::ServerBuilder builder;
     int port = 0;
+    // Linux would share a port among those who all ask for it.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
     limit_server(builder, address);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0)
-      return Failure{ErrorCode::Unavailable, str("cannot listen on ", address)};
+      return Failure{ErrorCode::Unavailable,
+                     str("cannot listen on ", address,
+                         ": it is taken, or no address of this machine; choose another one")};
     address_ = address;
     if (address.ends_with(":0")) address_ = str(address.substr(0, address.size() - 1), port);
     return {};

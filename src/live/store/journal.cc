@@ -33,11 +33,30 @@ struct FinalizeStatement {
 using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
 
+const char* remedy_for(int code) {
+  switch (code & 0xff) {  // without what SQLite adds to it
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return "name another file";
+    case SQLITE_FULL:
+      return "make room on its disk";
+    case SQLITE_BUSY:
+      return "another process holds it locked: end that";
+    case SQLITE_READONLY:
+    case SQLITE_CANTOPEN:
+      return "make its folder one that may be written";
+    default:
+      return "look at its disk: is it full?";
+  }
+}
+
 Error sqlite_error(sqlite3* database, const char* what) {
   const int code = sqlite3_errcode(database);
   const bool is_corrupt = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+  const char* const path = sqlite3_db_filename(database, "main");
   return {.code = is_corrupt ? ErrorCode::Corrupt : ErrorCode::Io,
-          .message = str("journal: ", what, ": ", sqlite3_errmsg(database))};
+          .message = str("journal ", path == nullptr ? "" : path, ": ", what, ": ",
+                         sqlite3_errmsg(database), "; ", remedy_for(code))};
 }
 
 Status execute(sqlite3* database, const char* sql) {
@@ -134,7 +153,8 @@ Result<std::unique_ptr<Journal>> Journal::open(const std::string& path) {
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
   state->database.reset(database);
   if (code != SQLITE_OK)
-    return Failure{ErrorCode::Io, str("journal: cannot open ", path, ": ", sqlite3_errstr(code))};
+    return Failure{ErrorCode::Io, str("journal ", path, ": cannot open: ", sqlite3_errstr(code),
+                                      "; ", remedy_for(code))};
   sqlite3_busy_timeout(database, kBusyTimeoutMs);
   TRY(state->take_over());
   return std::unique_ptr<Journal>(new Journal(std::move(state)));

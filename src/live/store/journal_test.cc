@@ -4,8 +4,10 @@
 #include "live/store/journal.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -127,6 +129,29 @@ TEST_F(JournalTest, FolderIsMissing_IsIo) {
   const Result<std::unique_ptr<Journal>> journal = Journal::open(path() + "/none/journal");
   ASSERT_FALSE(journal.has_value());
   EXPECT_EQ(journal.error().code, ErrorCode::Io);
+}
+
+// A limit on the size of files stands for the full disk: SQLite meets an error as it writes.
+TEST_F(JournalTest, DiskIsFull_TheErrorNamesThePathAndNothingIsLost) {
+  const std::unique_ptr<Journal> journal = open();
+  ASSERT_TRUE(journal->append(Records{named(1)}).has_value());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit full{.rlim_cur = 16 * 1024, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  const control::JournalRecord large =
+      control::HostNamed{.host = HostId(2), .name = std::string(1 << 20, 'x')};
+  const Status failed = journal->append(Records{large});
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_EQ(failed.error().code, ErrorCode::Io);
+  EXPECT_NE(failed.error().message.find(path()), std::string::npos) << failed.error().message;
+  EXPECT_NE(failed.error().message.find("disk"), std::string::npos) << failed.error().message;
+
+  const std::unique_ptr<Journal> later = open();
+  ASSERT_TRUE(later->append(Records{named(3)}).has_value());
+  EXPECT_TRUE(load(*later) == (Records{named(1), named(3)}));
 }
 
 TEST(JournalCodec, GarbageBytes_AreRefused) {
