@@ -1,24 +1,24 @@
 # The front door: one word for each thing that one does with this tree. CMake builds, ctest tests.
 # PRESET chooses the build (release, dev, asan, tsan), JOBS how many cores it may use.
 #
-# Tests carry ctest labels. `make test` runs all but those labelled sim, fuzz or bench, which take
-# minutes.
+# Tests carry ctest labels. `make test` runs all but those labelled sim, fuzz, bench or game-days,
+# which take minutes.
 
 PRESET ?= release
 JOBS ?= 2
 
 BUILD := build/$(PRESET)
 CTEST := ctest --output-on-failure --timeout 300 -j$(JOBS)
-LONG := -LE '^(sim|fuzz|bench)$$'
+LONG := -LE '^(sim|fuzz|bench|game-days)$$'
 TARGET_LINE := ^[a-z-]+:.*\#\#
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check fmt sim explore fuzz bench bench-recovery bench-clean bench-straggler bench-cost
-.PHONY: bench-torch bench-exactness digests schedules
+.PHONY: help deps build demo test check fmt sim game-days explore fuzz bench bench-recovery bench-clean bench-straggler
+.PHONY: bench-cost bench-torch bench-exactness bench-absence bench-resume bench-joins bench-strangers digests schedules
 .PHONY: asan tsan clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/$(TARGET_LINE)/ {printf "  make %-14s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/$(TARGET_LINE)/ {printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 deps:  ## install the Debian packages that are missing
 	@scripts/install-deps
@@ -41,6 +41,9 @@ fmt:  ## format the tracked C++ files in place
 
 sim: build  ## simulations over many seeds (minutes)
 	@ctest --output-on-failure --test-dir $(BUILD) -L '^sim$$' --no-tests=error
+
+game-days: build  ## every kind of fault against real processes (minutes)
+	@ctest --output-on-failure --test-dir $(BUILD) -L '^game-days$$' --no-tests=error -j1
 
 explore: build  ## every message order of the commit protocol, all configurations (hours, 12 GB)
 	@ctest --output-on-failure --test-dir $(BUILD) -C long -L '^long$$' -j1 --no-tests=error
@@ -85,6 +88,22 @@ bench-exactness: build  ## held-out loss of exact against fast mode, and steps c
 
 digests: build  ## the same bits on 2, 3 and 4 hosts, 1 and 2 ranks each, with and without spares and faults (half an hour)
 	@bench/recovery/digests.py --pace $(BUILD)/bin/pace $(FLAGS)
+
+bench-absence: build  ## controllers and agents killed: what training notices, and who takes over (an hour)
+	@mkdir -p out
+	@bench/recovery/bench_absence.py --pace $(BUILD)/bin/pace --out out/absence.json $(FLAGS)
+
+bench-resume: build  ## jobs ended in every way and continued from disk, compared bit for bit (half an hour)
+	@mkdir -p out
+	@bench/recovery/bench_resume.py --pace $(BUILD)/bin/pace --out out/resume.json $(FLAGS)
+
+bench-joins: build  ## joins in the middle of which something fails: what they cost the others (ten minutes)
+	@mkdir -p out
+	@bench/recovery/bench_joins.py --pace $(BUILD)/bin/pace --out out/joins.json $(FLAGS)
+
+bench-strangers: build  ## random bytes on a job's ports must disturb nothing (a minute)
+	@mkdir -p out
+	@bench/recovery/bench_strangers.py --pace $(BUILD)/bin/pace --out out/strangers.json $(FLAGS)
 
 N ?= 200
 SEED ?= 1

@@ -21,7 +21,7 @@ EXPECTED = {
     "kill-agent": ("host_lost", ("none",)),
     "poison": ("crash", ("none",)),
     "kill-controller": None,
-    "corrupt": None,
+    "corrupt": ("corruption", ("none",)),
 }
 
 
@@ -59,6 +59,8 @@ def named(incident: dict) -> str:
 def is_answer(incident: dict, fault: dict) -> bool:
     if not fault["at_s"] <= incident["detected_at_s"] <= fault["at_s"] + ANSWER_LIMIT_S:
         return False
+    if fault["kind"] == "corrupt":  # struck at a donor, noticed by the joiner
+        return incident["kind"] == "corruption"
     if fault["kind"] in HOST_FAULTS:
         return incident["host"] == fault["host"]
     return incident["rank"] == fault["rank"]

@@ -18,6 +18,7 @@ class Workload:
     state_mb: float = 64
     seed: int = 1
     print_every: int = 1_000_000
+    launcher_flags: tuple[str, ...] = ()  # more of `pace run`
 
     @property
     def trainer(self) -> Path:
@@ -39,7 +40,7 @@ class Workload:
         return [str(self.pace), "run", "--local", str(self.hosts), "--nproc-per-node", str(self.ranks_per_host),
                 "--spares", str(self.spare_hosts), "--micro-batches", str(self.micro_batches),
                 "--seed", str(self.seed), "--report", str(report),
-                *(["--faults", str(faults)] if faults else []), *flags,
+                *(["--faults", str(faults)] if faults else []), *self.launcher_flags, *flags,
                 "--", str(self.trainer), "--steps", str(steps), "--micro-batch-ms", str(self.micro_batch_ms),
                 "--gradient-mb", str(self.gradient_mb), "--state-mb", str(self.state_mb), "--seed", str(self.seed),
                 "--print-every", str(self.print_every), *extra]

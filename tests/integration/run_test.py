@@ -5,10 +5,15 @@ One case: run_test.py --pace PATH --trainer PATH --unaware PATH CASE
 """
 
 import argparse
+import contextlib
+import csv
 import json
 import os
 import re
 import signal
+import socket
+import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -59,7 +64,16 @@ class Case:
                                     self.tools.trainer, "--steps", str(steps), "--micro-batch-ms", "5",
                                     "--gradient-mb", "0.2", "--seed", "1")
         expect(status == code, f"exit code {status}, not {code}\n{out[-2000:]}\n{err[-4000:]}")
-        return json.loads((report / "report.json").read_text()) | {"stderr": err, "stdout": out}
+        return self.report(report) | {"stderr": err, "stdout": out}
+
+    @staticmethod
+    def report(folder: Path) -> dict:
+        return json.loads((folder / "report.json").read_text())
+
+    @staticmethod
+    def turns(folder: Path) -> list[dict]:
+        with (folder / "steps.csv").open() as file:
+            return list(csv.DictReader(file))
 
     def processes(self) -> Iterator[tuple[str, str]]:
         """Number and state of each process of this case that is alive, by the mark in its environment."""
@@ -100,6 +114,17 @@ class Case:
                 return line
         run.kill()
         raise Failure(f"no line with {pattern!r}:\n{''.join(seen)[-2000:]}\n{run.communicate()[1][-2000:]}")
+
+
+def wait_for_error(run: subprocess.Popen, pattern: str) -> str:
+    """What was read from standard error, up to a line that matches."""
+    seen = ""
+    assert run.stderr is not None
+    while line := run.stderr.readline():
+        seen += line
+        if re.search(pattern, line):
+            return seen
+    raise Failure(f"no line with {pattern!r}:\n{seen[-2000:]}")
 
 
 def completes(case: Case) -> None:
@@ -148,6 +173,45 @@ def killed_controller(case: Case) -> None:
     expect(report["state_digest"] == calm["state_digest"], f"digests differ\n{report['stderr']}")
 
 
+def journal_cannot_be_written(case: Case) -> None:
+    """The controller is away while its journal is held by another, as on a full disk, and training goes on."""
+    report = case.folder / "report"
+    run = case.start("--local", "2", "--report", str(report), "--fault", "kill-controller@step=100", "--", case.tools.trainer,
+                     "--steps", "900", "--micro-batch-ms", "10", "--gradient-mb", "0.2", "--print-every", "1")
+    case.wait_for_line(run, r"step 5 of")
+    journal, = case.folder.glob("paceline-run-*/journal.sqlite")
+    with contextlib.closing(sqlite3.connect(journal, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        error = wait_for_error(run, r"cannot write its journal")
+        expect(str(journal) in error and "another process holds it locked" in error, error)
+    case.wait_for_line(run, r"step 899 of")
+    status, _, err = case.finish(run)
+    expect(status == 0, f"exit code {status}\n{err}")
+    turns = [float(turn["step_ms"]) for turn in case.turns(report)]
+    median = statistics.median(turns)
+    expect(max(turns[1:]) < 1000, f"a step of {max(turns)} ms; their median is {median} ms")
+
+
+def taken_address(case: Case) -> None:
+    """A second controller on the same address and journal says so, and the first one keeps both."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % free.getsockname()[1]
+    command = [case.tools.pace, "controller", "--listen", address, "--journal", str(case.folder / "journal")]
+    first = subprocess.Popen(command, env=case.environment, stderr=subprocess.PIPE, text=True)
+    try:
+        recovery = [case.tools.pace, "recovery", "observe", "--controller", address]
+        expect(subprocess.run(recovery, env=case.environment, check=False, timeout=20).returncode == 0, "no controller")
+        second = subprocess.run(command, env=case.environment, capture_output=True, text=True, check=False, timeout=20)
+        expect(second.returncode == 69, f"exit code {second.returncode}\n{second.stderr}")
+        expect(second.stderr.count("\n") == 1 and address in second.stderr, second.stderr)
+        expect(subprocess.run(recovery, env=case.environment, check=False, timeout=20).returncode == 0, "it is gone")
+    finally:
+        first.terminate()
+        _, err = first.communicate(timeout=20)
+    expect(first.returncode == 0, f"the first one ended with code {first.returncode}\n{err}")
+
+
 def interrupt(case: Case) -> None:
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         run = case.start("--local", "2", "--", case.tools.trainer, "--steps", "100000", "--micro-batch-ms", "5",
@@ -160,6 +224,21 @@ def interrupt(case: Case) -> None:
         expect("stopping after this step" in err, err)
         expect(time.monotonic() - begun < 10, f"took {time.monotonic() - begun:.1f} s to stop\n{err}")
         case.expect_nothing_left(2)
+
+
+def time_limit(case: Case) -> None:
+    """124 with nothing saved; with a checkpoint 75, and the next run continues from there."""
+    limit = ["--local", "2", "--time-limit", "2s"]
+    trainer = ["--", case.tools.trainer, "--steps", "100000", "--micro-batch-ms", "5"]
+    status, _, err = case.run(*limit, *trainer)
+    expect(status == 124, f"exit code {status}, not 124\n{err}")
+    expect("the time limit of 2s is reached; stopping" in err, err)
+    saving = ["--checkpoint-dir", str(case.folder / "checkpoints"), "--checkpoint-every", "100000"]
+    status, _, err = case.run(*limit, *saving, *trainer)
+    expect(status == 75, f"exit code {status}, not 75\n{err}")
+    status, _, err = case.run(*limit, *saving, "--resume", *trainer)
+    expect(status == 75 and "resuming at step" in err, f"exit code {status}\n{err}")
+    case.expect_nothing_left(2)
 
 
 def start_with_helpers_and_frozen_host(case: Case) -> subprocess.Popen:
@@ -237,7 +316,7 @@ def failing_program(case: Case) -> None:
 
 
 CASES = {function.__name__: function for function in (
-    completes, kill_keeps_the_bits, killed_agent, killed_controller, interrupt, killed_guard, killed_launcher, unaware_program,
+    completes, kill_keeps_the_bits, killed_agent, killed_controller, journal_cannot_be_written, taken_address, interrupt, time_limit, killed_guard, killed_launcher, unaware_program,
     bad_input, failing_program)}
 
 

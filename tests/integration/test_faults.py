@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Goal: each kind of fault ends as the incident it is, and with the bits of a calm run. Method: real processes, struck from outside.
+
+One case: test_faults.py --pace PATH --trainer PATH CASE
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from run_test import Case, Failure, expect
+
+STEPS = 120
+
+
+def described(report: dict) -> str:
+    return f"{report['faults']}\n{report['incidents']}\n{report['stderr']}"
+
+
+def survives(case: Case, fault: str, kind: str, hang_classes: tuple[str, ...] = ("none",), *flags: str) -> dict:
+    """One fault, one incident of its kind, nothing else, and the calm bits."""
+    calm = case.trained("calm", steps=STEPS)
+    broken = case.trained("broken", "--fault", fault, *flags, steps=STEPS)
+    text = described(broken)
+    expect(len(broken["faults"]) == 1, f"{fault} has not struck once\n{text}")
+    expect([incident["kind"] for incident in broken["incidents"]] == [kind], f"not one {kind}\n{text}")
+    incident = broken["incidents"][0]
+    expect(incident["hang_class"] in hang_classes, f"hang class {incident['hang_class']}, not {hang_classes}\n{text}")
+    expect(incident["detect_ms"] is not None, f"not matched to its fault\n{text}")
+    expect(incident["recovered_at_s"] is not None, f"not recovered\n{text}")
+    expect_calm_bits(broken, calm)
+    return incident
+
+
+def expect_calm_bits(broken: dict, calm: dict) -> None:
+    expect(broken["samples"] == {"consumed": 16 * STEPS, "duplicated": 0, "skipped": 0}, str(broken["samples"]))
+    expect(broken["state_digest"] == calm["state_digest"],
+           f"digests differ: {calm['state_digest']} {broken['state_digest']}\n{described(broken)}")
+
+
+def corrupt(case: Case) -> None:
+    """A rank is killed; its successor's first copy of the state has a bad chunk, which comes from the other donor."""
+    calm = case.trained("calm", steps=STEPS)
+    broken = case.trained("broken", "--fault", "kill@step=30:rank=3", "--fault", "corrupt@step=30:rank=3", steps=STEPS)
+    text = described(broken)
+    expect(sorted(fault["kind"] for fault in broken["faults"]) == ["corrupt", "kill"], f"not both have struck\n{text}")
+    expect(sorted(incident["kind"] for incident in broken["incidents"]) == ["corruption", "crash"], text)
+    incident = next(incident for incident in broken["incidents"] if incident["kind"] == "corruption")
+    expect(incident["rank"] == 3 and incident["detect_ms"] is not None, f"not matched to its fault\n{text}")
+    expect("did not match their checksum; taken again from" in incident["evidence"], incident["evidence"])
+    expect_calm_bits(broken, calm)
+
+
+def skip(case: Case) -> None:
+    survives(case, "skip@step=30:rank=1", "hang", ("never_entered",))
+
+
+def spin(case: Case) -> None:
+    survives(case, "spin@step=30:rank=2", "hang", ("never_entered", "stuck"))
+
+
+def hang(case: Case) -> None:
+    survives(case, "hang@step=30:rank=0", "hang", ("never_entered", "stuck"))
+
+
+def stop(case: Case) -> None:
+    survives(case, "stop@step=30:rank=1", "hang", ("stopped",))
+
+
+def lose_host(case: Case) -> None:
+    """The host comes back while the job goes on: what it still has to say is refused, and its processes end."""
+    survives(case, "lose-host@step=30:rank=2,for=1s", "host_lost")
+
+
+def slow(case: Case) -> None:
+    incident = survives(case, "slow@step=40:rank=1,factor=3,for=3s", "straggler")
+    expect(not incident["only_observed"], str(incident))
+
+
+def recovery_mode_is_changed(case: Case) -> None:
+    """`pace recovery observe` while the job runs: a slow rank is reported, with what would have been done, and left alone."""
+    def recovery(*arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run([case.tools.pace, "recovery", *arguments], env=case.environment, capture_output=True,
+                              text=True, check=False, timeout=20)
+
+    nobody = recovery("off")
+    expect(nobody.returncode == 69 and "there is no run of yours" in nobody.stderr, str(nobody))
+    expect(recovery("perhaps").returncode == 64, "a mode that is none")
+
+    report = case.folder / "watched"
+    run = case.start("--local", "4", "--micro-batches", "16", "--report", str(report), "--fault",
+                     "slow@step=150:rank=1,factor=3,for=3s", "--", case.tools.trainer, "--steps", "260",
+                     "--micro-batch-ms", "5", "--gradient-mb", "0.2", "--print-every", "1")
+    case.wait_for_line(run, r"step 5 of")
+    changed = recovery("observe", "--detector", "straggler")
+    expect(changed.returncode == 0, str(changed))
+    status, _, err = case.finish(run)
+    expect(status == 0, f"exit code {status}\n{err}")
+    expect("recovery mode observe for straggler" in err, err)
+    read = case.report(report)
+    found = [incident for incident in read["incidents"] if incident["kind"] == "straggler"]
+    expect(len(found) == 1 and found[0]["only_observed"] and found[0]["rank"] == 1, f"{read['incidents']}\n{err}")
+    expect({turn["epoch"] for turn in case.turns(report)} == {"1"}, "observed, and yet the work was divided anew")
+
+
+CASES = {function.__name__: function
+         for function in (corrupt, skip, spin, hang, stop, lose_host, slow, recovery_mode_is_changed)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pace", required=True)
+    parser.add_argument("--trainer", required=True)
+    parser.add_argument("case", choices=sorted(CASES))
+    tools = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="paceline-test-") as folder:
+        case = Case(tools, Path(folder))
+        begun = time.monotonic()
+        try:
+            CASES[tools.case](case)
+            case.expect_nothing_left(3)
+        except Failure as failure:
+            print(f"FAILED {tools.case}: {failure}\nrepeat: {' '.join(sys.argv)}", file=sys.stderr)
+            return 1
+    print(f"ok {tools.case} ({time.monotonic() - begun:.1f} s)")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
