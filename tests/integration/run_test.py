@@ -13,7 +13,6 @@ import re
 import signal
 import socket
 import sqlite3
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -187,9 +186,9 @@ def journal_cannot_be_written(case: Case) -> None:
     case.wait_for_line(run, r"step 899 of")
     status, _, err = case.finish(run)
     expect(status == 0, f"exit code {status}\n{err}")
-    turns = [float(turn["step_ms"]) for turn in case.turns(report)]
-    median = statistics.median(turns)
-    expect(max(turns[1:]) < 1000, f"a step of {max(turns)} ms; their median is {median} ms")
+    # A controller that finds its journal held waits 5 s for it: a step that waited with it would be as long.
+    longest = max(float(turn["step_ms"]) for turn in case.turns(report))
+    expect(longest < 4000, f"a step of {longest} ms")
 
 
 def taken_address(case: Case) -> None:

@@ -17,6 +17,7 @@ constexpr Duration kNearPause = Duration::microseconds(200);
 constexpr Duration kFarPause = Duration::milliseconds(5);
 constexpr Duration kLoseHostDefault = Duration::seconds(10);
 constexpr Duration kSlowDefault = Duration::seconds(10);
+constexpr size_t kPageBytes = 4096;
 constexpr Duration kTrapPause = Duration::microseconds(20);
 constexpr uint64_t kNearSteps = 2;
 // Two ranks that die of the same micro-batch make it poison; a third must not be needed.
@@ -80,7 +81,8 @@ bool flip_bit(pid_t process, uintptr_t address) {
 // Where the n-th donor's copy is struck: each elsewhere, so that a bad chunk of one is good in
 // another. Late parts first, which a copy that is cut short may never need.
 uintptr_t place_in(const Mapping& copy, size_t donor) {
-  if (donor == 0) return copy.begin + copy.size_bytes - 1;
+  // A mapping is whole pages: of its last one, only the first byte surely is the copy's.
+  if (donor == 0) return copy.begin + copy.size_bytes - kPageBytes;
   return donor == 1 ? copy.begin : copy.begin + copy.size_bytes / donor;
 }
 
@@ -231,7 +233,8 @@ bool Injector::advance_corrupt(Pending& pending, const World& world, Duration& p
     const RankGlance glance = rank->probe.glance();
     if (glance.has_ended) continue;
     is_near = is_near || glance.step >= spec.step;
-    if (glance.phase != RankPhase::Heal)
+    // The traps are best set before the joiner can have asked for anything.
+    if (glance.phase != RankPhase::Heal && glance.phase != RankPhase::Starting)
       donors.emplace_back(&owner, glance);
     else
       has_joiner = has_joiner || spec.rank.value_or(slot) == slot;

@@ -25,7 +25,7 @@ namespace {
 
 constexpr Duration kLimit = Duration::seconds(10);
 constexpr const char* kVictimArgument = "--be-a-victim";
-constexpr size_t kCopyBytes = 256 * 1024;
+constexpr size_t kCopyBytes = 256 * 1024 + 100;  // not whole pages
 // The rounds of a victim's ring, by which it is asked to seal a copy, and says how many bytes of it
 // have changed when it looks, right after.
 constexpr uint32_t kSealACopy = 1;

@@ -1,5 +1,7 @@
 #include "live/rpc/controller_server.h"
 
+#include <grpc/support/log.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -58,7 +60,10 @@ class ControllerServer::State final : public proto::Controller::CallbackService,
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
     limit_server(builder, address);
     builder.RegisterService(this);
+    // Of a taken port gRPC would log a page; the caller has one line.
+    gpr_set_log_function([](gpr_log_func_args*) {});
     server_ = builder.BuildAndStart();
+    gpr_set_log_function(nullptr);
     if (server_ == nullptr || port == 0)
       return Failure{ErrorCode::Unavailable,
                      str("cannot listen on ", address,
