@@ -142,7 +142,9 @@ ordered_json faults_json(const RunRecord& record) {
 }
 
 ordered_json controllers_json(const RunRecord& record) {
-  const auto seconds = [&](Instant at) { return rounded((at - record.began()).in_seconds(), 1e-6); };
+  const auto seconds = [&](Instant at) {
+    return rounded((at - record.began()).in_seconds(), 1e-6);
+  };
   ordered_json controllers = ordered_json::array();
   for (const LaterController& later : record.later_controllers())
     controllers.push_back(
