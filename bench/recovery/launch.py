@@ -1,5 +1,6 @@
 """Starts `pace run` in a folder of its own, waits for its end within a limit, and looks for what it left behind."""
 
+import contextlib
 import csv
 import dataclasses
 import json
@@ -96,7 +97,8 @@ def run(command_in, limit_s: float, while_running=lambda process, mark: None,
         # What is killed may leave its folder, which the next run removes.
         left_behind = left_of(mark, folder, shared_before) if code is not None else []
         for number in processes_with(mark):  # they would disturb the next run
-            os.kill(number, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
         report = folder / "report" / "report.json"
         ended = Run(code=code, wall_s=wall_s, report=json.loads(report.read_text()) if report.exists() else {},
                     turns=numbers_of(folder / "report" / "steps.csv"),
