@@ -40,6 +40,8 @@ void ControllerCore::State::restore(const JournalRecord& record) {
     slot.is_joiner = assigned->is_joiner;
     roster_.set(slot, SlotState::Starting);
     roster_.hosts[assigned->host].is_spare = assigned->is_spare;
+    const bool is_first = assigned->rank.incarnation == Incarnation(1);
+    if (is_first && !assigned->is_spare) ++world_size_;
     if (phase == JobPhase::Gathering) phase = JobPhase::Starting;
   } else if (const auto* membership = std::get_if<MembershipRecord>(&record)) {
     membership_->restore(*membership);
@@ -71,16 +73,21 @@ void ControllerCore::State::was_blind(Duration blind) {
         std::min(now_, std::max(host.last_heard + blind, now_ - spec_.silence_limit / 2));
   for (LostConnection& lost : lost_connections_) lost.at = std::min(now_, lost.at + blind);
   if (asked_at_) asked_at_ = std::min(now_, *asked_at_ + blind);
+  if (half_entered_at_) half_entered_at_ = std::min(now_, *half_entered_at_ + blind);
   judgement_.hangs.credit_all(blind);
 }
 
-// What may have become possible by any event. Each part does nothing when nothing is due.
+// What may have become possible by any event. Each part does nothing when nothing is due. Limits
+// are judged here too: while agents report, one event follows the other and no Tick ever comes.
 void ControllerCore::State::drive() {
   if (phase == JobPhase::None || phase == JobPhase::Finished) return;
   carry_out_membership();
   place_if_gathered();
   start_if_all_up();
   restart_due();
+  judge_lost_connections();
+  judge_unanswered();
+  judge_unentered();
   advance_joiners();
   judge();
   announce_pending();
@@ -107,8 +114,6 @@ void ControllerCore::State::on(const Restarted&) {
 void ControllerCore::State::on(const Tick&) {
   judge_silence();
   judge_unaware_hosts();
-  judge_lost_connections();
-  judge_unanswered();
 }
 
 std::optional<Instant> ControllerCore::State::next_deadline() const {
@@ -124,6 +129,7 @@ std::optional<Instant> ControllerCore::State::next_deadline() const {
     for (const auto& [id, slot] : roster_.slots)
       if (slot.restart_at) consider(*slot.restart_at);
   if (asked_at_) consider(*asked_at_ + answer_limit());
+  if (half_entered_at_) consider(*half_entered_at_ + entry_limit());
   if (all_done_at_) consider(*all_done_at_ + kLastSamples);
   if (gather_until_) consider(*gather_until_);
   if (shut_down_by_) consider(*shut_down_by_);

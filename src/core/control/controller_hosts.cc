@@ -225,6 +225,30 @@ void ControllerCore::State::judge_unanswered() {
   }
 }
 
+Duration ControllerCore::State::entry_limit() const {
+  const Duration step = judgement_.history.median_step().value_or(Duration());
+  return std::max(kEntryLimit, step * kEntrySteps);
+}
+
+// A joiner that is stopped, or has lost its donor, between its announcement and the commit that
+// makes it a member: those who are in the new epoch wait for it there, and it may be in none. A new
+// epoch leaves out who is behind, and finds who does not answer.
+void ControllerCore::State::judge_unentered() {
+  if (phase != JobPhase::Running || !membership_ || !membership_->is_partly_entered()) {
+    half_entered_at_.reset();
+    return;
+  }
+  if (!half_entered_at_ || half_entered_turn_ != committed_) {
+    half_entered_at_ = now_;
+    half_entered_turn_ = committed_;
+  }
+  if (now_ - *half_entered_at_ < entry_limit()) return;
+  half_entered_at_.reset();
+  notice(str("not all members of epoch ", membership_->planned()->number,
+             " have entered it: forming a new epoch without who is behind"));
+  membership_->reform({});
+}
+
 void ControllerCore::State::desire(HostId id) {
   Host& host = roster_.hosts.at(id);
   // Above those of an earlier life of the controller on this machine, too.

@@ -58,6 +58,7 @@ void ControllerCore::State::assign_process(Slot& slot, bool is_joiner) {
   slot.is_joiner = is_joiner;
   slot.endpoint = {};
   slot.heal_attempt = 0;
+  slot.heal_number = 0;
   slot.step_at_start = step_;
   slot.restart_at.reset();
   journal(SlotAssigned{.rank = slot.rank(),
@@ -301,8 +302,11 @@ void ControllerCore::State::advance_joiners() {
   if (phase != JobPhase::Running || !membership_ || membership_->phase() != Membership::Phase::Idle)
     return;
   if (membership_->base().number == EpochNumber(0) || roster_.count(SlotState::Up) == 0) return;
+  // Who is in an announced epoch was level then. It is not sent to donors again: they wait for it
+  // in that epoch, so they come to no commit at which they could give anything.
   for (auto& [id, slot] : roster_.slots)
-    if (slot.state == SlotState::Up && slot.is_joiner) send_heal(slot);
+    if (slot.state == SlotState::Up && slot.is_joiner && !membership_->may_be_in_force(slot.rank()))
+      send_heal(slot);
 }
 
 void ControllerCore::State::send_heal(Slot& slot) {
@@ -310,7 +314,11 @@ void ControllerCore::State::send_heal(Slot& slot) {
   if (donors.empty()) return;
   roster_.set(slot, SlotState::Healing);
   ++slot.heal_attempt;
-  send(slot.host, Heal{slot.rank(), slot.heal_attempt, std::move(donors)});
+  // Another than any that an earlier life of the controller gave: what is still said of that one
+  // must not count for this.
+  slot.heal_number =
+      std::max(slot.heal_number + 1, static_cast<uint32_t>(now_.in_nanoseconds() / 1'000'000));
+  send(slot.host, Heal{slot.rank(), slot.heal_number, std::move(donors)});
 }
 
 // Two members on different hosts, not on the joiner's if there is a choice; lowest slots first,
@@ -343,11 +351,13 @@ std::vector<Donor> ControllerCore::State::donors_for(const Slot& joiner) const {
 
 void ControllerCore::State::on(HostId host, const HealProgress& event) {
   Slot* slot = roster_.find(event.rank);
-  if (slot == nullptr || slot->state != SlotState::Healing || event.attempt != slot->heal_attempt)
-    return;
+  const bool is_joining =
+      slot != nullptr && (slot->state == SlotState::Up || slot->state == SlotState::Healing ||
+                          slot->state == SlotState::Level);
+  if (!is_joining || (slot->heal_number != 0 && event.attempt != slot->heal_number)) return;
   switch (event.what) {
     case HealProgress::What::Level:
-      roster_.set(*slot, SlotState::Level);
+      if (slot->state == SlotState::Healing) roster_.set(*slot, SlotState::Level);
       return;
     case HealProgress::What::ChunkRepaired: {
       Incident& incident = open_incident(IncidentKind::Corruption, slot);
@@ -361,6 +371,7 @@ void ControllerCore::State::on(HostId host, const HealProgress& event) {
     case HealProgress::What::Failed:
       notice(str(describe(*slot), " could not heal from ", event.donor, ": ", event.detail));
       roster_.set(*slot, SlotState::Up);  // asks again, turned to other donors
+      if (membership_ && membership_->may_be_in_force(slot->rank())) membership_->reform({});
       if (slot->heal_attempt < kMaxHealAttempts) return;
       roster_.set(*slot, SlotState::Ending);
       slot->restarts = spec_.max_restarts;

@@ -46,6 +46,10 @@ inline constexpr Duration kExplanationTime = Duration::milliseconds(60);
 // The library's own thread answers a Prepare whatever the program does: who has not answered after
 // this long does not run.
 inline constexpr Duration kAnswerLimit = Duration::milliseconds(500);
+// All members of a planned epoch enter it at one commit. Who is not in it when the others have made
+// no commit for this long, and for so many of their steps, never will be.
+inline constexpr Duration kEntryLimit = Duration::seconds(2);
+inline constexpr int64_t kEntrySteps = 20;
 
 // How long the end of a job waits for the samples of its last turns.
 inline constexpr Duration kLastSamples = Duration::milliseconds(300);
@@ -93,6 +97,8 @@ class ControllerCore::State {
   void judge_silence();
   void judge_lost_connections();
   void judge_unanswered();
+  void judge_unentered();
+  Duration entry_limit() const;
   Duration answer_limit() const { return std::max(kAnswerLimit, spec_.silence_limit); }
   bool is_missed_by_peers(HostId host) const;
   void lose_host(Host& host, std::string evidence);
@@ -235,6 +241,8 @@ class ControllerCore::State {
   bool is_split_told_ = false;
   std::optional<Instant> asked_at_;  // when the running Prepare was first seen to run
   EpochNumber asked_epoch_;
+  std::optional<Instant> half_entered_at_;  // when the planned epoch was, at this commit
+  Turn half_entered_turn_;
 };
 
 }  // namespace paceline::control

@@ -122,6 +122,8 @@ class Membership {
   EpochNumber preparing() const { return preparing_; }
   bool may_be_in_force(RankId rank) const;  // is a member of an epoch that may be in force
   std::set<RankId> open_members() const;    // all of them
+  // Some members of the planned epoch are in it, and wait for the others.
+  bool is_partly_entered() const { return !entered_planned_.empty(); }
   // Targets that have not answered the running Prepare.
   std::vector<RankId> unanswered() const;
 

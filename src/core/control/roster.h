@@ -68,8 +68,9 @@ struct Slot {
   Endpoint endpoint;
   int64_t process_id = 0;
   uint32_t heal_attempt = 0;
-  uint32_t restarts = 0;  // since it last made progress
-  Step step_at_start;     // the job's step when this process was asked for
+  uint32_t heal_number = 0;  // of the newest Heal; 0: none by this life of the controller
+  uint32_t restarts = 0;     // since it last made progress
+  Step step_at_start;        // the job's step when this process was asked for
   std::optional<Instant> restart_at;
   uint64_t state_digest = 0;
   std::optional<uint32_t> incident;  // open, about this process

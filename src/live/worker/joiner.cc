@@ -247,7 +247,9 @@ void Joiner::lost(RankId donor) {
                                   [donor](const auto& each) { return each.first == donor; });
   if (found == sources_.end()) return;
   const bool has_done_its_part = found != sources_.begin() && stage_ == Stage::Ready;
-  if (sources_.size() == 1) {
+  // Who was said to be level may be waited for in an epoch: the controller must hear that it is
+  // not.
+  if (sources_.size() == 1 || (is_level_told_ && !has_done_its_part)) {
     fail(str("the connection to ", donor, " is lost"));
     return;
   }

@@ -5,7 +5,8 @@
 //     +---- no donor is left, or they disagree, or the state does --+---------------------------+
 //
 // A donor that is lost before it has said all ends nothing while the other lives: the joiner asks
-// that one alone, from the start.
+// that one alone, from the start; but once it has said that it is level, it says that it has
+// failed.
 //
 // Under the job's mutex; the training thread loads the snapshot and takes the items in order.
 #pragma once
