@@ -16,6 +16,7 @@ int main(int argument_count, char** arguments) {
   paceline::cli::add_controller(app, chosen);
   paceline::cli::add_agent(app, chosen);
   paceline::cli::add_recovery(app, chosen);
+  paceline::cli::add_sim(app, chosen);
 
   try {
     app.parse(argument_count, arguments);

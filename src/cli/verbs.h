@@ -16,6 +16,7 @@ using Chosen = std::function<int()>;
 void add_controller(CLI::App& app, Chosen& chosen);
 void add_agent(CLI::App& app, Chosen& chosen);
 void add_recovery(CLI::App& app, Chosen& chosen);
+void add_sim(CLI::App& app, Chosen& chosen);
 void add_run(CLI::App& app, Chosen& chosen);
 
 }  // namespace paceline::cli

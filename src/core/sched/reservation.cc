@@ -1,16 +1,31 @@
 #include "core/sched/reservation.h"
 
+#include "base/check.h"
+
 namespace paceline::sched {
 namespace {
 
-// Where the job would go if the first `count` of `ends` had ended.
-std::optional<Placement> placement_after(const Waiting& waiting, std::span<const ExpectedEnd> ends,
-                                         Fleet& fleet, SearchBudget& budget) {
+void end_in_trial(const ExpectedEnd& end, Fleet& fleet) {
+  for (size_t group = 0; group < end.shape->groups.size(); ++group)
+    for (const PodPlace& place : end.placement->groups[group])
+      fleet.give_back(place, end.shape->groups[group].shape);
+}
+
+// Of the ends from the first, so many leave fewer GPUs than the job needs: it cannot fit after
+// them.
+size_t certainly_too_few(const JobShape& shape, std::span<const ExpectedEnd> ends,
+                         const Fleet& fleet) {
+  const int64_t needed = shape.total()[kGpu];
+  int64_t free = fleet.free_gpus(Topology::cluster());
+  size_t count = 0;
+  while (count + 1 < ends.size() && free + ends[count].shape->total()[kGpu] < needed)
+    free += ends[count++].shape->total()[kGpu];
+  return count;
+}
+
+// Where the job would go now, in a trial.
+std::optional<Placement> placement_of(const Waiting& waiting, Fleet& fleet, SearchBudget& budget) {
   const Fleet::Mark mark = fleet.mark();
-  for (const ExpectedEnd& end : ends)
-    for (size_t group = 0; group < end.shape->groups.size(); ++group)
-      for (const PodPlace& place : end.placement->groups[group])
-        fleet.give_back(place, end.shape->groups[group].shape);
   auto placement = Placer(fleet, budget, waiting.closed).place(waiting.shape);
   fleet.roll_back(mark);
   return placement;
@@ -20,22 +35,33 @@ std::optional<Placement> placement_after(const Waiting& waiting, std::span<const
 
 std::optional<Reservation> reserve(const Waiting& waiting, std::span<const ExpectedEnd> ends,
                                    Fleet& fleet, SearchBudget& budget) {
-  // What ends earlier only adds room, so the number of ends that is enough is found by halving.
   if (ends.empty()) return std::nullopt;
-  size_t too_few = 0, enough = ends.size();
-  std::optional<Placement> placement = placement_after(waiting, ends, fleet, budget);
-  if (!placement) return std::nullopt;
-  while (too_few + 1 < enough) {
-    const size_t middle = too_few + (enough - too_few) / 2;
-    auto found = placement_after(waiting, ends.first(middle), fleet, budget);
-    if (budget.is_spent()) return std::nullopt;
+  // What ends only adds room, so the number of ends that is enough is found by halving. The fleet
+  // is kept as after the first `too_few` of them.
+  size_t too_few = 0, enough = ends.size() + 1;
+  std::optional<Placement> placement;
+  const Fleet::Mark start = fleet.mark();
+  const auto try_after = [&](size_t count) {
+    const Fleet::Mark mark = fleet.mark();
+    for (size_t i = too_few; i < count; ++i) end_in_trial(ends[i], fleet);
+    auto found = placement_of(waiting, fleet, budget);
     if (found) {
-      enough = middle;
+      fleet.roll_back(mark);
+      enough = count;
       placement = std::move(found);
     } else {
-      too_few = middle;
+      fleet.commit(mark);
+      too_few = count;
     }
-  }
+  };
+  const size_t first = certainly_too_few(waiting.shape, ends, fleet);
+  for (size_t i = 0; i < first; ++i) end_in_trial(ends[i], fleet);
+  too_few = first;
+  while (too_few + 1 < enough && too_few < ends.size() && !budget.is_spent())
+    try_after(too_few + (enough - too_few) / 2);
+  fleet.roll_back(start);
+  if (!placement || budget.is_spent()) return std::nullopt;
+  CHECK(enough >= 1 && enough <= ends.size(), enough);
   return Reservation{
       .job = waiting.job, .time = ends[enough - 1].time, .placement = std::move(*placement)};
 }
