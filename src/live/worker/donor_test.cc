@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "live/os/clock.h"
+#include "live/wire/memory_label.h"
 
 namespace paceline::worker {
 namespace {
@@ -64,7 +65,7 @@ TEST(StateDonor, JoinerThatDoesNotRead_IsDroppedAtTheLimit) {
   Snapshot snapshot;
   snapshot.position = {Turn(5), Step(5), 0};
   snapshot.micro_batches = 1;
-  ASSERT_TRUE(snapshot.allocate(kSnapshotLabel, 1000).has_value());
+  ASSERT_TRUE(snapshot.allocate(wire::kSnapshotLabel, 1000).has_value());
   snapshot.seal();
   donor.give(std::make_shared<const Snapshot>(std::move(snapshot)));
   EXPECT_EQ(donor.copies(), 1u);

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <string>
 
+#include "live/wire/memory_label.h"
 #include "live/worker/heal.h"
 #include "live/worker/testing/cluster.h"
 #include "live/worker/testing/trainer.h"
@@ -70,7 +71,7 @@ TEST_P(Heal, RankStartedAnew_JoinsWhileTheOthersTrain) {
 std::optional<std::pair<uint64_t, uint64_t>> snapshot_of(pid_t process) {
   std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
   for (std::string line; std::getline(maps, line);) {
-    if (line.find(kSnapshotLabel) == std::string::npos) continue;
+    if (line.find(wire::kSnapshotLabel) == std::string::npos) continue;
     uint64_t begin = 0, end = 0;
     if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64, &begin, &end) == 2)
       return std::pair(begin, end - begin);
