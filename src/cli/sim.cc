@@ -22,6 +22,8 @@ struct SimOptions {
   std::string trace_file;
   std::vector<std::string> policies = {"default"};
   std::string estimates = "stated";
+  int64_t restart_s = 0;
+  int64_t checkpoint_every_s = 0;  // 0: no checkpoints
   std::string from, until;
   std::string output = "table";
   bool is_quiet = false;
@@ -41,6 +43,7 @@ const std::vector<NamedPolicy>& named_policies() {
       {"pass", {.order = JobOrder::Age, .backfill = Backfill::Pass}},
       {"easy", {.order = JobOrder::Age, .backfill = Backfill::Reserve, .reservations = 1}},
       {"sjf", {.order = JobOrder::ShortestFirst, .backfill = Backfill::Pass}},
+      {"reclaim", {.evictions = sched::Evictions::Allowed}},
       {"sjf-easy", {.order = JobOrder::ShortestFirst, .backfill = Backfill::Reserve}},
   };
   return all;
@@ -107,13 +110,20 @@ double percentile(const std::vector<double>& sorted, size_t percent) {
   return sorted[std::max<size_t>((sorted.size() * percent + 99) / 100, 1) - 1];
 }
 
+sched::StopCost stop_cost(const SimOptions& options) {
+  sched::StopCost cost{.restart = Duration::seconds(options.restart_s)};
+  if (options.checkpoint_every_s > 0)
+    cost.checkpoint_every = Duration::seconds(options.checkpoint_every_s);
+  return cost;
+}
+
 PolicyOutcome replay_with(const NamedPolicy& named, const ClusterFile& cluster,
                           const sim::Trace& trace, const SimOptions& options) {
   const sim::Foresight foresight = options.estimates == "perfect"   ? sim::Foresight::Perfect
                                    : options.estimates == "learned" ? sim::Foresight::Learned
                                                                     : sim::Foresight::Stated;
   sim::Replay replay(cluster.topology, cluster.queues, trace,
-                     {.policy = named.policy, .foresight = foresight});
+                     {.policy = named.policy, .foresight = foresight, .stop = stop_cost(options)});
   const Stopwatch total;
   double told = 0;
   std::vector<double> plan_us;
@@ -182,6 +192,11 @@ void add_sim(CLI::App& app, Chosen& chosen) {
       ->check(CLI::IsMember(names));
   verb->add_option("--estimates", options->estimates, "run times that the scheduler knows")
       ->check(CLI::IsMember({"stated", "perfect", "learned"}));
+  verb->add_option("--restart-s", options->restart_s, "what an evicted job's new start takes")
+      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000}));
+  verb->add_option("--checkpoint-every-s", options->checkpoint_every_s,
+                   "work up to the last one survives an eviction; 0: none does")
+      ->check(CLI::Range(int64_t{0}, int64_t{100'000'000}));
   verb->add_option("--from", options->from, "leave out jobs submitted before (seconds or date)");
   verb->add_option("--until", options->until, "leave out jobs submitted then or later");
   verb->add_option("-o,--output", options->output, "form of the result")

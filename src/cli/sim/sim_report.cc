@@ -23,12 +23,12 @@ double hours(double seconds) { return seconds / 3600; }
 
 std::string policy_line(const PolicyOutcome& outcome) {
   const sim::Summary& s = outcome.summary;
-  return line("%-10s %8zu %9.3f %9.3f %9.3f %9.3f %8.1f%% %8.1f%% %8.1f%% %9.0f %10.0f\n",
-              outcome.policy.c_str(), s.ended, hours(s.completion.mean), hours(s.wait.mean),
-              hours(s.wait.p99), hours(s.wait.max), 100 * s.allocation, 100 * s.idle_while_waiting,
-              100 * s.fragmentation,
-              static_cast<double>(outcome.starts) / std::max(outcome.wall_s, 1e-9),
-              outcome.plan_us_p99);
+  return line(
+      "%-10s %8zu %9.3f %9.3f %9.3f %9.3f %8.1f%% %8.1f%% %8.1f%% %8.1f%% %9llu %9.0f %10.0f\n",
+      outcome.policy.c_str(), s.ended, hours(s.completion.mean), hours(s.wait.mean),
+      hours(s.wait.p99), hours(s.wait.max), 100 * s.allocation, 100 * s.idle_while_waiting,
+      100 * s.fragmentation, 100 * s.lost, static_cast<unsigned long long>(s.evictions),
+      static_cast<double>(outcome.starts) / std::max(outcome.wall_s, 1e-9), outcome.plan_us_p99);
 }
 
 std::string size_lines(const PolicyOutcome& outcome) {
@@ -86,6 +86,8 @@ ordered_json policy_json(const PolicyOutcome& outcome) {
                        {"wait_s", spread_json(s.wait)},
                        {"hours", rounded(s.hours)},
                        {"allocation", rounded(s.allocation)},
+                       {"evictions", s.evictions},
+                       {"lost_to_evictions", rounded(s.lost)},
                        {"idle_while_waiting", rounded(s.idle_while_waiting)},
                        {"fragmentation", rounded(s.fragmentation)}};
   json["sizes"] = ordered_json::array();
@@ -118,9 +120,9 @@ ordered_json policy_json(const PolicyOutcome& outcome) {
 std::string table_of(const SimOutcome& outcome) {
   std::string text = line("%zu jobs of a %s trace; times in hours\n\n", outcome.jobs,
                           outcome.trace_format.c_str());
-  text +=
-      line("%-10s %8s %9s %9s %9s %9s %9s %9s %9s %9s %10s\n", "policy", "ended", "JCT", "wait",
-           "wait p99", "wait max", "allocated", "idle+wait", "in pieces", "starts/s", "plan p99us");
+  text += line("%-10s %8s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s %10s\n", "policy", "ended", "JCT",
+               "wait", "wait p99", "wait max", "allocated", "idle+wait", "in pieces", "lost",
+               "evictions", "starts/s", "plan p99us");
   for (const PolicyOutcome& policy : outcome.policies) text += policy_line(policy);
   text += line("\n%-10s %-12s %8s %9s %9s %9s %9s\n", "policy", "GPUs", "jobs", "wait", "wait p50",
                "wait p99", "wait max");

@@ -50,6 +50,12 @@ struct JobShape {
   Resources total() const;
 };
 
+// What stopping a job while it runs loses, beside the wait for another start.
+struct StopCost {
+  Duration restart = {};                          // from a new start until it works on
+  std::optional<Duration> checkpoint_every = {};  // none: all work since its start is lost
+};
+
 struct JobSpec {
   JobId id;
   std::string name = {};
@@ -57,8 +63,9 @@ struct JobSpec {
   int32_t priority = 0;
   bool is_preemptible = true;
   JobShape shape = {};
-  Instant submitted;
+  Instant submitted = {};
   std::optional<Duration> expected = {};  // run time: a limit, or an estimate
+  StopCost stop = {};
 };
 
 inline constexpr uint32_t kMaxPods = 65'536;

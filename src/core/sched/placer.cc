@@ -68,6 +68,13 @@ std::optional<Placement> Placer::place(const JobShape& job) {
   return std::nullopt;
 }
 
+std::optional<Placement> Placer::find(const JobShape& job) {
+  const Fleet::Mark mark = fleet_.mark();
+  auto placement = place(job);
+  fleet_.roll_back(mark);
+  return placement;
+}
+
 std::optional<Placement> Placer::place_single(const JobShape& job) {
   const PodGroup& group = job.groups.front();
   auto pods = place_group(group, joint_closeness(job, group), Topology::cluster());

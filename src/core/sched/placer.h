@@ -55,6 +55,8 @@ class Placer {
   // Takes what it returns in the fleet. Nothing: there is no room, or the budget is spent; the
   // fleet is as before.
   std::optional<Placement> place(const JobShape& job);
+  // Where it would go; the fleet is as before.
+  std::optional<Placement> find(const JobShape& job);
 
  private:
   // Where one search looks: a group inside a domain.

@@ -23,6 +23,7 @@ Planner::Planner(std::shared_ptr<const Topology> topology, QueueTree queues, Pol
       pending_(queues_.size()) {}
 
 Status Planner::apply(const Delta& delta) {
+  protected_.clear();
   if (const auto* submitted = std::get_if<JobSubmitted>(&delta)) return submit(*submitted);
   if (const auto* ended = std::get_if<JobEnded>(&delta)) return end(*ended);
   return change_node(std::get<NodeChanged>(delta));

@@ -2,14 +2,9 @@
 // `plan()` decides.
 //
 // plan() serves queue after queue (queue_order.h), in a leaf job after job (JobOrder), and places
-// what fits (placer.h). What does not is passed by, unless the policy says otherwise (Backfill):
-//
-//   Strict    a job that does not fit blocks its queue
-//   Pass      others may start; large jobs can starve
-//   Reserve   as Pass, but the first jobs that do not fit get a reservation: the nodes that they
-//   would
-//             have at the earliest time at which enough running jobs are expected to have ended.
-//             Others use these nodes only if they are expected to end before.
+// what fits (placer.h). For what does not it asks whether running work must yield (eviction.h),
+// then keeps a place for the first of them (reservation.h); what else may start meanwhile is a
+// matter of policy.
 //
 // Same state, same bytes: nothing depends on the order in which it came to be. What is decided
 // counts as done; the driver reports what happens otherwise.
@@ -23,25 +18,14 @@
 #include <span>
 #include <variant>
 
+#include "core/sched/job_state.h"
+#include "core/sched/policy.h"
 #include "core/sched/queue_order.h"
 #include "core/sched/reservation.h"
-#include "core/sched/verdict.h"
 
 namespace paceline::sched {
 
-enum class JobOrder : uint8_t {
-  Age,            // priority, then the time of submission
-  ShortestFirst,  // priority, then the expected run time; jobs without one come last
-};
-
-enum class Backfill : uint8_t { Strict, Pass, Reserve };
-
-struct Policy {
-  JobOrder order = JobOrder::Age;
-  Backfill backfill = Backfill::Reserve;
-  uint32_t reservations = 4;  // at most so many jobs at a time have one
-  OverCommit over_commit = OverCommit::Proportional;
-};
+struct EvictionChoice;
 
 struct JobSubmitted {
   JobSpec job;
@@ -62,22 +46,21 @@ struct Start {
   bool operator==(const Start&) const = default;
 };
 
-struct Plan {
-  std::vector<Start> starts;
-  std::vector<Reservation> reservations;
-  bool is_finished = true;  // false: the budget was spent; call again
-  bool operator==(const Plan&) const = default;
+struct Eviction {
+  JobId job;  // waits again, in its old place
+  JobId beneficiary;
+  int64_t harm_rank_ms = 0;  // lost
+  std::string reason;
+  bool operator==(const Eviction&) const = default;
 };
 
-struct Job {
-  JobSpec spec;
-  size_t leaf = 0;     // index of its queue
-  uint32_t shape = 0;  // jobs of equal shape have equal numbers
-  Resources total;
-  std::optional<Verdict> never = {};        // answers it for good
-  std::optional<Placement> placement = {};  // running
-  std::optional<JobId> kept_for = {};  // pending: room that it would have is reserved for that job
-  Instant started = {};
+// Evictions come before starts.
+struct Plan {
+  std::vector<Eviction> evictions;
+  std::vector<Start> starts;
+  std::vector<Reservation> reservations;
+  bool is_finished = true;  // false: the budget was spent, or evictions made room: call again
+  bool operator==(const Plan&) const = default;
 };
 
 // The plain state, without anything that is derived from it.
@@ -86,6 +69,7 @@ struct View {
   std::vector<QueueSpec> queues;
   std::vector<NodeId> down;
   std::vector<Job> jobs;
+  std::set<JobId> is_protected;  // see eviction.h
 };
 
 class Planner {
@@ -126,6 +110,9 @@ class Planner {
   void consider(Job& job, Round& round);
   std::optional<Placement> search(Job& job, Round& round);
   void start(Job& job, Placement placement, Round& round);
+  bool evict_for(Job& job, Round& round);
+  void evict(const Job& beneficiary, const EvictionChoice& choice, size_t index, Round& round);
+  void refresh_path(size_t leaf, Round& round) const;
   void block_queue(const Job& job, Round& round);
   void pass_by(const Job& job, Round& round);
   void reserve_for(Job& job, Round& round);
@@ -143,6 +130,7 @@ class Planner {
   std::map<JobShape, uint32_t> shapes_;
   std::vector<Pending> pending_;  // by queue index
   std::set<uint32_t> no_room_;    // shapes of one group, since something last ended
+  std::set<JobId> protected_;     // started at the expense of others since the last apply()
   size_t pending_count_ = 0;
 };
 

@@ -59,7 +59,8 @@ World random_world(Rng& rng) {
   }
   world.policy = {.order = rng.chance_ppm(500'000) ? JobOrder::Age : JobOrder::ShortestFirst,
                   .backfill = static_cast<Backfill>(rng.below(3)),
-                  .reservations = static_cast<uint32_t>(rng.between(1, 3))};
+                  .reservations = static_cast<uint32_t>(rng.between(1, 3)),
+                  .evictions = rng.chance_ppm(500'000) ? Evictions::Allowed : Evictions::None};
   return world;
 }
 
@@ -86,6 +87,8 @@ JobSpec random_job(uint64_t id, Rng& rng) {
   if (rng.chance_ppm(700'000)) job.expected = Duration::seconds(rng.between(1, 1000));
   job.is_preemptible = rng.chance_ppm(800'000);
   job.priority = static_cast<int32_t>(rng.between(0, 2));
+  job.stop.restart = Duration::seconds(rng.between(0, 300));
+  if (rng.chance_ppm(500'000)) job.stop.checkpoint_every = Duration::seconds(rng.between(1, 60));
   return job;
 }
 
@@ -167,9 +170,20 @@ class History {
   std::string step() {
     now_ = now_ + Duration::seconds(rng_.between(0, 100));
     change_something();
+    for (int round = 0; round < 200; ++round) {
+      bool is_finished = false;
+      const std::string problem = plan_once(is_finished);
+      if (!problem.empty() || is_finished) return problem;
+    }
+    return "evictions without end";
+  }
+
+ private:
+  std::string plan_once(bool& is_finished) {
     const View before = planner_.view();
     SearchBudget plenty(kPlenty), plenty_too(kPlenty), plenty_again(kPlenty);
     const Plan plan = planner_.plan(now_, plenty);
+    is_finished = plan.is_finished;
     if (plan != plan_from_scratch(before, world_.policy, now_, plenty_too))
       return "incremental and from-scratch differ";
     if (plan !=
@@ -178,7 +192,6 @@ class History {
     return violation(planner_);
   }
 
- private:
   void change_something() {
     const uint64_t dice = rng_.below(100);
     if (dice < 60 || planner_.jobs().empty()) {

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "core/sched/eviction.h"
 #include "core/sched/planner.h"
 
 namespace paceline::sched {
@@ -17,6 +18,10 @@ std::optional<Instant> expected_end(const Job& job, Instant now) {
   return job.started + length;
 }
 
+// Jobs of one kind have the same rights to evict: leaf, shape, priority.
+using Kind = std::tuple<size_t, uint32_t, int32_t>;
+Kind kind_of(const Job& job) { return {job.leaf, job.shape, job.spec.priority}; }
+
 }  // namespace
 
 struct Planner::Round {
@@ -27,6 +32,7 @@ struct Planner::Round {
   std::vector<std::optional<JobId>> best = {};      // by queue: whose turn it is there
   std::vector<Instant> reserved_from = {};          // by position
   std::map<uint32_t, Instant> no_room_beside = {};  // shapes: with this end or a later one
+  std::set<Kind> without_victims = {};
   uint32_t reservations_tried = 0;
 
   // Nodes that a job with such an end must leave to others.
@@ -74,15 +80,22 @@ void Planner::refresh(size_t queue, Round& round) const {
   round.best[queue] = is_at_end ? std::nullopt : std::optional(std::get<JobId>(*round.next[queue]));
 }
 
+void Planner::refresh_path(size_t leaf, Round& round) const {
+  for (std::optional<size_t> up = leaf; up; up = queues_[*up].parent) refresh(*up, round);
+}
+
 // Passes by jobs of which this plan, or an earlier one, already knows that there is no room for
 // them.
 void Planner::skip_hopeless(size_t leaf, Round& round) const {
   if (policy_.backfill == Backfill::Strict) return;
   if (policy_.backfill == Backfill::Reserve && round.reservations_tried < policy_.reservations)
     return;
-  while (round.next[leaf] != pending_[leaf].end() &&
-         no_room_.contains(jobs_.at(std::get<JobId>(*round.next[leaf])).shape))
-    ++round.next[leaf];
+  for (; round.next[leaf] != pending_[leaf].end(); ++round.next[leaf]) {
+    const Job& job = jobs_.at(std::get<JobId>(*round.next[leaf]));
+    const bool has_no_victims =
+        policy_.evictions == Evictions::None || round.without_victims.contains(kind_of(job));
+    if (!no_room_.contains(job.shape) || !has_no_victims) return;
+  }
 }
 
 std::optional<JobId> Planner::best_of(std::span<const size_t> level, const Round& round) const {
@@ -102,7 +115,7 @@ void Planner::consider(Job& job, Round& round) {
   job.kept_for.reset();
   if (queues_.breach(job.leaf, job.total, job.spec.is_preemptible)) return pass_by(job, round);
   if (auto placement = search(job, round)) return start(job, std::move(*placement), round);
-  if (round.budget.is_spent()) return;
+  if (round.budget.is_spent() || evict_for(job, round)) return;
   if (policy_.backfill == Backfill::Strict) return block_queue(job, round);
   if (policy_.backfill == Backfill::Reserve) reserve_for(job, round);
   pass_by(job, round);
@@ -136,17 +149,65 @@ void Planner::start(Job& job, Placement placement, Round& round) {
   job.kept_for.reset();
   queues_.add_allocated(job.leaf, job.total, job.spec.is_preemptible);
   round.plan.starts.push_back(Start{.job = job.spec.id, .placement = std::move(placement)});
-  for (std::optional<size_t> up = job.leaf; up; up = queues_[*up].parent) refresh(*up, round);
+  refresh_path(job.leaf, round);
 }
 
 void Planner::pass_by(const Job& job, Round& round) {
   ++round.next[job.leaf];
-  for (std::optional<size_t> up = job.leaf; up; up = queues_[*up].parent) refresh(*up, round);
+  refresh_path(job.leaf, round);
+}
+
+bool Planner::evict_for(Job& job, Round& round) {
+  if (policy_.evictions == Evictions::None) return false;
+  const Kind kind = kind_of(job);
+  if (round.without_victims.contains(kind)) return false;
+  const bool fits_beside_reservations =
+      job.kept_for && Placer(fleet_, round.budget, nullptr).find(job.spec.shape).has_value();
+  std::optional<EvictionChoice> choice;
+  if (!fits_beside_reservations && !round.budget.is_spent())
+    choice = choose_victims({jobs_, protected_, queues_, fleet_}, job, round.now, round.budget);
+  if (round.budget.is_spent()) return true;  // the plan ends here
+  if (!choice) {
+    round.without_victims.insert(kind);
+    return false;
+  }
+  for (size_t i = 0; i < choice->victims.size(); ++i) evict(job, *choice, i, round);
+  round.no_room_beside.clear();
+  round.without_victims.clear();
+  round.plan.is_finished = false;
+  for (size_t group = 0; group < job.spec.shape.groups.size(); ++group)
+    for (const PodPlace& place : choice->placement.groups[group])
+      fleet_.occupy(place, job.spec.shape.groups[group].shape);
+  start(job, std::move(choice->placement), round);
+  protected_.insert(job.spec.id);
+  return true;
+}
+
+void Planner::evict(const Job& beneficiary, const EvictionChoice& choice, size_t index,
+                    Round& round) {
+  const Victim& victim = choice.victims[index];
+  Job& job = jobs_.at(victim.job);
+  std::vector<Start>& starts = round.plan.starts;
+  const auto just_started = std::find_if(
+      starts.begin(), starts.end(), [&](const Start& start) { return start.job == victim.job; });
+  if (just_started != starts.end()) {
+    starts.erase(just_started);  // it has not run
+  } else {
+    round.plan.evictions.push_back(
+        Eviction{.job = victim.job,
+                 .beneficiary = beneficiary.spec.id,
+                 .harm_rank_ms = victim.harm_rank_ms,
+                 .reason = eviction_reason(beneficiary, job, queues_, choice)});
+  }
+  release(job);
+  enqueue(job);
+  ++pending_count_;
+  refresh_path(job.leaf, round);
 }
 
 void Planner::block_queue(const Job& job, Round& round) {
   round.next[job.leaf] = pending_[job.leaf].end();
-  for (std::optional<size_t> up = job.leaf; up; up = queues_[*up].parent) refresh(*up, round);
+  refresh_path(job.leaf, round);
 }
 
 void Planner::reserve_for(Job& job, Round& round) {

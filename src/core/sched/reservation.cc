@@ -23,14 +23,6 @@ size_t certainly_too_few(const JobShape& shape, std::span<const ExpectedEnd> end
   return count;
 }
 
-// Where the job would go now, in a trial.
-std::optional<Placement> placement_of(const Waiting& waiting, Fleet& fleet, SearchBudget& budget) {
-  const Fleet::Mark mark = fleet.mark();
-  auto placement = Placer(fleet, budget, waiting.closed).place(waiting.shape);
-  fleet.roll_back(mark);
-  return placement;
-}
-
 }  // namespace
 
 std::optional<Reservation> reserve(const Waiting& waiting, std::span<const ExpectedEnd> ends,
@@ -44,7 +36,7 @@ std::optional<Reservation> reserve(const Waiting& waiting, std::span<const Expec
   const auto try_after = [&](size_t count) {
     const Fleet::Mark mark = fleet.mark();
     for (size_t i = too_few; i < count; ++i) end_in_trial(ends[i], fleet);
-    auto found = placement_of(waiting, fleet, budget);
+    auto found = Placer(fleet, budget, waiting.closed).find(waiting.shape);
     if (found) {
       fleet.roll_back(mark);
       enough = count;

@@ -6,7 +6,8 @@
 namespace paceline::sched {
 
 View Planner::view() const {
-  View view{.topology = topology_, .queues = {}, .down = {}, .jobs = {}};
+  View view{
+      .topology = topology_, .queues = {}, .down = {}, .jobs = {}, .is_protected = protected_};
   for (size_t i = 0; i < queues_.size(); ++i) view.queues.push_back(queues_[i].spec);
   for (size_t i = 0; i < topology_->node_count(); ++i)
     if (!fleet_.is_up(i)) view.down.push_back(topology_->node(i).id);
@@ -33,6 +34,7 @@ Planner Planner::from_view(const View& view, Policy policy) {
       for (const PodPlace& place : job.placement->groups[group])
         planner.fleet_.occupy(place, job.spec.shape.groups[group].shape);
   }
+  planner.protected_ = view.is_protected;
   return planner;
 }
 

@@ -10,6 +10,9 @@ namespace {
 using sched::kGpu;
 using sched::kMilli;
 
+// Plans at one instant: a bound that only an error passes.
+constexpr uint32_t kMaxPlansAtOnce = 10'000;
+
 // Thousandths of a GPU over a time, in GPU-milliseconds.
 int64_t gpu_ms(int64_t gpu_milli, Duration time) {
   return gpu_milli * time.in_milliseconds() / kMilli;
@@ -29,6 +32,11 @@ int64_t free_in_pieces(const sched::Fleet& fleet) {
 
 }  // namespace
 
+bool Replay::is_cut_short(const End& end) const {
+  const auto& [when, job, evictions] = end;
+  return records_[job].evictions != evictions;
+}
+
 Replay::Replay(std::shared_ptr<const sched::Topology> topology, sched::QueueTree queues,
                const Trace& trace, ReplayOptions options)
     : trace_(trace), options_(options), planner_(topology, std::move(queues), options.policy) {
@@ -39,12 +47,13 @@ Replay::Replay(std::shared_ptr<const sched::Topology> topology, sched::QueueTree
 bool Replay::step() {
   std::optional<Instant> next;
   if (next_arrival_ < trace_.jobs.size()) next = Instant() + trace_.jobs[next_arrival_].submitted;
-  if (!ends_.empty()) next = std::min(next.value_or(Instant::max()), ends_.top().first);
+  while (!ends_.empty() && is_cut_short(ends_.top())) ends_.pop();
+  if (!ends_.empty())
+    next = std::min(next.value_or(Instant::max()), std::get<Instant>(ends_.top()));
   if (!next) return false;
   pass_time(*next);
-  for (; !ends_.empty() && ends_.top().first == now_; ends_.pop()) {
-    end(ends_.top().second);
-  }
+  for (; !ends_.empty() && std::get<Instant>(ends_.top()) == now_; ends_.pop())
+    if (!is_cut_short(ends_.top())) end(std::get<uint64_t>(ends_.top()));
   for (; next_arrival_ < trace_.jobs.size() &&
          Instant() + trace_.jobs[next_arrival_].submitted == now_;
        ++next_arrival_)
@@ -107,6 +116,7 @@ sched::JobSpec Replay::spec_of(const TraceJob& job, sched::JobId id, sched::Queu
     add_group("rest", job.gpu_milli % node, job.gpu_milli % node == 0 ? 0 : 1);
   }
   spec.expected = expected(job, spec);
+  spec.stop = options_.stop;
   return spec;
 }
 
@@ -119,7 +129,8 @@ std::optional<Duration> Replay::expected(const TraceJob& job, const sched::JobSp
 void Replay::end(size_t record) {
   const JobRecord& job = records_[record];
   const sched::JobId id(record);
-  run_times_.add(planner_.jobs().at(id).spec.queue, job.gpu_milli, job.ended - *job.started);
+  run_times_.add(planner_.jobs().at(id).spec.queue, job.gpu_milli,
+                 trace_.jobs[job.trace_index].duration);
   CHECK(planner_.apply(sched::JobEnded{id}).has_value());
   ++ended_count_;
 }
@@ -145,21 +156,52 @@ void Replay::submit(size_t trace_index) {
 }
 
 void Replay::plan() {
+  for (uint32_t round = 0; round < kMaxPlansAtOnce; ++round)
+    if (plan_once()) return;
+  ++totals_.unfinished_plans;
+}
+
+bool Replay::plan_once() {
   sched::SearchBudget budget(options_.steps_per_plan);
   const sched::Plan plan = planner_.plan(now_, budget);
   ++totals_.plans;
-  totals_.unfinished_plans += plan.is_finished ? 0 : 1;
   digest_.add(now_.in_nanoseconds());
-  for (const sched::Start& start : plan.starts) {
-    JobRecord& record = records_[start.job.value()];
-    record.started = now_;
-    record.ended = now_ + trace_.jobs[record.trace_index].duration;
-    ends_.emplace(record.ended, start.job.value());
-    ++totals_.starts;
-    digest_.add(start.job.value());
-    for (const std::vector<sched::PodPlace>& pods : start.placement.groups)
-      for (const sched::PodPlace& place : pods) digest_.add(place.node).add(place.gpus);
-  }
+  for (const sched::Eviction& eviction : plan.evictions) evict(eviction);
+  for (const sched::Start& begun : plan.starts) start(begun);
+  return plan.is_finished;
+}
+
+// What a run of the job begins with before it gets on with its work.
+Duration Replay::overhead_of(const JobRecord& job) const {
+  return job.evictions == 0 ? Duration() : options_.stop.restart;
+}
+
+void Replay::start(const sched::Start& start) {
+  JobRecord& record = records_[start.job.value()];
+  const Duration left = trace_.jobs[record.trace_index].duration - record.kept;
+  record.started = now_;
+  record.ended = now_ + overhead_of(record) + left;
+  ends_.emplace(record.ended, start.job.value(), record.evictions);
+  ++totals_.starts;
+  digest_.add(start.job.value());
+  for (const std::vector<sched::PodPlace>& pods : start.placement.groups)
+    for (const sched::PodPlace& place : pods) digest_.add(place.node).add(place.gpus);
+}
+
+void Replay::evict(const sched::Eviction& eviction) {
+  JobRecord& record = records_[eviction.job.value()];
+  CHECK(record.started.has_value());
+  const Duration ran = now_ - *record.started;
+  const Duration worked = std::max(ran - overhead_of(record), Duration());
+  Duration saved;
+  if (const auto every = options_.stop.checkpoint_every; every && *every > Duration())
+    saved = worked - Duration::nanoseconds(worked.in_nanoseconds() % every->in_nanoseconds());
+  record.kept += saved;
+  record.started.reset();
+  ++record.evictions;
+  ++totals_.evictions;
+  totals_.gpu_ms_lost += gpu_ms(record.gpu_milli, ran - saved);
+  digest_.add(eviction.job.value()).add(eviction.beneficiary.value()).add(eviction.harm_rank_ms);
 }
 
 std::vector<std::pair<size_t, std::string>> Replay::left_over() const {

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <queue>
+#include <tuple>
 #include <vector>
 
 #include "core/sched/planner.h"
@@ -25,6 +26,7 @@ struct ReplayOptions {
   sched::Policy policy = {};
   Foresight foresight = Foresight::Stated;
   uint32_t learned_permille = 750;       // quantile of the run times of jobs alike
+  sched::StopCost stop = {};             // of every job
   uint64_t steps_per_plan = 50'000'000;  // search budget
 };
 
@@ -32,8 +34,10 @@ struct JobRecord {
   size_t trace_index = 0;
   int64_t gpu_milli = 0;
   std::string queue;
-  std::optional<Instant> started = {};  // none: it never ran
-  Instant ended = {};
+  std::optional<Instant> started = {};  // the last time; none: it never ran, or waits again
+  Instant ended = {};                   // or will
+  Duration kept = {};                   // work that evictions have left it
+  uint32_t evictions = 0;
 };
 
 // Integrals over time.
@@ -51,6 +55,8 @@ struct ReplayTotals {
   int64_t gpu_ms_free_in_pieces = 0;  // free on nodes that are partly used
   uint64_t plans = 0;
   uint64_t starts = 0;
+  uint64_t evictions = 0;
+  int64_t gpu_ms_lost = 0;  // work and restarts that evictions have cost
   uint64_t unfinished_plans = 0;
 };
 
@@ -75,9 +81,19 @@ class Replay {
   uint64_t digest() const { return digest_.value(); }
 
  private:
+  // When, which job (its id is its place in records_), and its evictions then: an end of a run that
+  // was cut short is passed over.
+  using End = std::tuple<Instant, uint64_t, uint32_t>;
+
+  bool is_cut_short(const End& end) const;
   void submit(size_t trace_index);
   void end(size_t record);
   void plan();
+  // True if it decided all that could be decided.
+  bool plan_once();
+  void start(const sched::Start& start);
+  void evict(const sched::Eviction& eviction);
+  Duration overhead_of(const JobRecord& job) const;
   void pass_time(Instant until);
   std::optional<size_t> queue_of(const TraceJob& job) const;
   std::optional<Duration> expected(const TraceJob& job, const sched::JobSpec& spec) const;
@@ -90,7 +106,6 @@ class Replay {
   int64_t gpus_per_node_ = 0;  // of the largest node
   Instant now_;
   size_t next_arrival_ = 0;
-  using End = std::pair<Instant, uint64_t>;  // and the job, whose id is its place in records_
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
   std::vector<JobRecord> records_;
   std::vector<BadRow> bad_rows_;

@@ -25,7 +25,8 @@ double ratio(int64_t part, int64_t whole) {
 
 double hours(int64_t milliseconds) { return static_cast<double>(milliseconds) / 3.6e6; }
 
-// Waits and completions of the jobs that `takes` says belong together.
+// Waits (every second not running, repeated work included) and completions of the jobs that `takes`
+// says belong together.
 struct Times {
   std::vector<Duration> waits, completions;
 };
@@ -35,7 +36,7 @@ Times times_of(const Replay& replay, const Trace& trace, Predicate takes) {
   for (const JobRecord& job : replay.jobs()) {
     if (!job.started || !takes(job)) continue;
     const Instant submitted = Instant() + trace.jobs[job.trace_index].submitted;
-    times.waits.push_back(*job.started - submitted);
+    times.waits.push_back(job.ended - submitted - trace.jobs[job.trace_index].duration);
     times.completions.push_back(job.ended - submitted);
   }
   return times;
@@ -80,6 +81,8 @@ Summary summary_of(const Replay& replay, const Trace& trace) {
   }
   const ReplayTotals& totals = replay.totals();
   summary.hours = hours((totals.end - Instant()).in_milliseconds());
+  summary.lost = ratio(totals.gpu_ms_lost, totals.gpu_ms_there);
+  summary.evictions = totals.evictions;
   summary.allocation = ratio(totals.gpu_ms_held, totals.gpu_ms_there);
   summary.idle_while_waiting = ratio(totals.gpu_ms_idle_while_waiting, totals.gpu_ms_there);
   summary.fragmentation = ratio(totals.gpu_ms_free_in_pieces, totals.gpu_ms_free);

@@ -33,8 +33,10 @@ struct Summary {
   Spread wait;        // of it, not running
   std::vector<SizeClass> sizes;
   std::vector<QueueFigures> queues;
-  double hours = 0;               // until the last job has ended
-  double allocation = 0;          // of all GPU-hours, held
+  double hours = 0;       // until the last job has ended
+  double allocation = 0;  // of all GPU-hours, held
+  double lost = 0;        // of all GPU-hours, to evictions
+  uint64_t evictions = 0;
   double idle_while_waiting = 0;  // of all GPU-hours, free although a job waits
   double fragmentation = 0;       // of free GPU-hours, on nodes that are partly used
   size_t ended = 0;

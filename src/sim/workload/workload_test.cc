@@ -169,6 +169,40 @@ TEST(Replay, SameInput_GivesTheSameDigest) {
       << "golden: a change of a decision changes it; look at what changed, then write it here";
 }
 
+TEST(Replay, EvictedJob_GoesOnFromItsCheckpointAfterARestart) {
+  // One node. `low` has worked for 25 s when `high` comes: 20 s of it are in a checkpoint, 5 are
+  // lost.
+  const Trace trace = trace_of("submit_s,duration_s,gpus,priority\n0,100,1,0\n25,10,1,5\n");
+  Replay replay(
+      nodes(1, 1), queues({"q"}), trace,
+      {.policy = {.evictions = sched::Evictions::Allowed},
+       .stop = {.restart = Duration::seconds(7), .checkpoint_every = Duration::seconds(10)}});
+  run(replay);
+  const Summary summary = summary_of(replay, trace);
+  EXPECT_EQ(summary.evictions, 1u);
+  EXPECT_EQ(summary.ended, 2u);
+  EXPECT_DOUBLE_EQ(summary.hours * 3600, 35 + 7 + 80);
+  EXPECT_DOUBLE_EQ(summary.wait.max, 10 + 7 + 5);  // everything but its 100 s of work
+  EXPECT_DOUBLE_EQ(summary.lost, 5 / 122.0);
+}
+
+TEST(Replay, Reclaim_GivesAQueueItsShareAndTheDigestIsTheSameAgain) {
+  std::string text = "submit_s,duration_s,gpus,queue\n";
+  for (int i = 0; i < 16; ++i) text += "0,1000,1,a\n";
+  for (int i = 0; i < 16; ++i) text += "100,1000,1,b\n";
+  const Trace trace = trace_of(text);
+  uint64_t digests[2];
+  for (uint64_t& digest : digests) {
+    Replay replay(nodes(1, 8), queues({"a", "b"}), trace,
+                  {.policy = {.evictions = sched::Evictions::Allowed}});
+    run(replay);
+    EXPECT_EQ(replay.ended_count(), 32u);
+    EXPECT_EQ(replay.totals().evictions, 4u);  // down to half, once
+    digest = replay.digest();
+  }
+  EXPECT_EQ(digests[0], digests[1]);
+}
+
 TEST(Summary, Percentiles_AreSamples) {
   std::vector<Duration> values;
   for (int64_t i = 1; i <= 100; ++i) values.push_back(Duration::seconds(i));
