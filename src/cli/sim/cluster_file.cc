@@ -82,18 +82,17 @@ void add_nodes(const YAML::Node& entry, std::vector<sched::NodeSpec>& nodes) {
   sched::NodeClass kind{.capacity = amounts_of(entry, {}),
                         .features = strings_of(entry["features"])};
   if (entry["gpu_model"]) kind.gpu_model = entry["gpu_model"].as<std::string>();
+  const std::vector<std::string> path = strings_of(entry["in"]);
   for (int64_t i = 0; i < count; ++i) {
     const auto id = static_cast<uint32_t>(nodes.size());
-    nodes.push_back({.id = sched::NodeId(id),
-                     .name = str(prefix, id),
-                     .path = strings_of(entry["in"]),
-                     .kind = kind});
+    nodes.push_back({.id = sched::NodeId(id), .name = str(prefix, id), .path = path, .kind = kind});
   }
 }
 
 std::vector<sched::QueueSpec> queues_of(const YAML::Node& list) {
   std::vector<sched::QueueSpec> queues;
   if (!list) return {sched::QueueSpec{.id = sched::QueueId(0), .name = "default"}};
+  if (!list.IsSequence() || list.size() == 0) refuse(list, "queues is no list, or an empty one");
   std::map<std::string, sched::QueueId> ids;
   for (const YAML::Node& entry : list) {
     check_keys(entry, {"name", "parent", "quota", "limit", "weight", "priority"});
@@ -136,15 +135,28 @@ Result<ClusterFile> read(const YAML::Node& root) {
                      std::move(queues)};
 }
 
+// What a file says may stand in a message; the message stays one line.
+std::string on_one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  return text;
+}
+
+Failure failure_at(int line, const std::string& what) {
+  return Failure{ErrorCode::InvalidArgument, str("line ", line, ": ", on_one_line(what))};
+}
+
 }  // namespace
 
 Result<ClusterFile> parse_cluster_file(const std::string& text) {
   try {
-    return read(YAML::Load(text));
+    Result<ClusterFile> cluster = read(YAML::Load(text));
+    if (!cluster) return Failure{cluster.error().code, on_one_line(cluster.error().message)};
+    return cluster;
   } catch (const Refused& refused) {
-    return Failure{ErrorCode::InvalidArgument, str("line ", refused.line, ": ", refused.what)};
+    return failure_at(refused.line, refused.what);
   } catch (const YAML::Exception& error) {
-    return Failure{ErrorCode::InvalidArgument, str("line ", error.mark.line + 1, ": ", error.msg)};
+    return failure_at(error.mark.line + 1, error.msg);
   }
 }
 

@@ -52,6 +52,9 @@ TEST(ClusterFile, Mistakes_AreNamedWithTheirLine) {
       {"nodes: [{gpus: 17}]\n", "from 0 to 16"},
       {"levels: [rack]\nnodes: [{gpus: 8}]\n", "names 0 domains"},
       {"nodes: [{gpus: 8}]\nqueues:\n  - {name: a, parent: b}\n", "line 3: no queue is called 'b'"},
+      {"nodes: [{gpus: 8}]\nqueues: []\n", "line 2: queues is no list, or an empty one"},
+      {"nodes: [{gpus: 8}]\nqueues: {a: 1}\n", "line 2: queues is no list, or an empty one"},
+      {"", "a map of keys and values is expected"},
       {"nodes: [{gpus: 8}\n", "line"},
   };
   for (const auto& [text, expected] : cases) {

@@ -163,8 +163,9 @@ std::optional<DomainId> Placer::best_domain(const Scope& scope, Level level) con
 std::optional<size_t> Placer::descend(const PodShape& shape) const {
   if (shape.gpu_count == 0 || shape.is_gpu_fraction()) return std::nullopt;
   std::vector<NodeClassId> kinds;
-  for (uint16_t i = 0; i < fleet_.topology().classes().size(); ++i)
-    if (shape.matches(fleet_.topology().kind(NodeClassId(i)))) kinds.push_back(NodeClassId(i));
+  for (size_t i = 0; i < fleet_.topology().classes().size(); ++i)
+    if (shape.matches(fleet_.topology().classes()[i]))
+      kinds.push_back(NodeClassId(static_cast<uint16_t>(i)));
   for (size_t whole = shape.gpu_count; whole <= kMaxGpusPerNode; ++whole)
     if (const auto node = descend_to(shape, kinds, whole)) return node;
   return std::nullopt;

@@ -73,6 +73,10 @@ Result<Topology> Topology::make(std::vector<std::string> levels, std::vector<Nod
       return Failure{ErrorCode::InvalidArgument,
                      str("node id ", topology.positions_[i].first, " is there twice")};
   topology.number_classes(nodes);
+  if (topology.classes_.size() > UINT16_MAX)
+    return Failure{
+        ErrorCode::InvalidArgument,
+        str(topology.classes_.size(), " kinds of nodes, at most ", UINT16_MAX, " are possible")};
   topology.build_domains(nodes);
   return topology;
 }

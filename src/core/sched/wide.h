@@ -3,6 +3,7 @@
 
 namespace paceline::sched {
 
+// No other form keeps -Wpedantic quiet. NOLINTNEXTLINE(modernize-use-using)
 __extension__ typedef __int128 Wide;
 
 }  // namespace paceline::sched

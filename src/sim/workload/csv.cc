@@ -17,6 +17,9 @@ std::vector<std::string> split(const std::string& line) {
   return fields;
 }
 
+constexpr size_t kMaxDigits =
+    12;  // before the point: in thousandths still far from the end of the range
+
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
@@ -50,9 +53,9 @@ std::optional<int64_t> parse_milli(const std::string& text) {
   if (is_negative) ++at;
   int64_t value = 0;
   size_t digits = 0;
-  for (; at < text.size() && is_digit(text[at]); ++at, ++digits)
+  for (; at < text.size() && is_digit(text[at]) && digits <= kMaxDigits; ++at, ++digits)
     value = value * 10 + (text[at] - '0');
-  if (digits == 0 || digits > 12) return std::nullopt;
+  if (digits == 0 || digits > kMaxDigits) return std::nullopt;
   int64_t milli = 0;
   if (at < text.size() && text[at] == '.') {
     ++at;

@@ -10,6 +10,9 @@ namespace {
 using sched::kGpu;
 using sched::kMilli;
 
+// Instants are nanoseconds in 64 bits; a replay ends long before they do.
+constexpr Instant kEndOfTime = Instant() + Duration::seconds(int64_t{100} * 365 * 86'400);
+
 // Plans at one instant: a bound that only an error passes.
 constexpr uint32_t kMaxPlansAtOnce = 10'000;
 
@@ -22,9 +25,10 @@ int64_t gpu_ms(int64_t gpu_milli, Duration time) {
 int64_t free_in_pieces(const sched::Fleet& fleet) {
   int64_t free = fleet.free_gpus(sched::Topology::cluster());
   const std::vector<sched::NodeClass>& classes = fleet.topology().classes();
-  for (uint16_t i = 0; i < classes.size(); ++i) {
+  for (size_t i = 0; i < classes.size(); ++i) {
     const size_t gpus = classes[i].gpu_count();
-    free -= int64_t{fleet.count(sched::Topology::cluster(), sched::NodeClassId(i), gpus)} *
+    const sched::NodeClassId kind(static_cast<uint16_t>(i));
+    free -= int64_t{fleet.count(sched::Topology::cluster(), kind, gpus)} *
             static_cast<int64_t>(gpus) * kMilli;
   }
   return free;
@@ -50,7 +54,7 @@ bool Replay::step() {
   while (!ends_.empty() && is_cut_short(ends_.top())) ends_.pop();
   if (!ends_.empty())
     next = std::min(next.value_or(Instant::max()), std::get<Instant>(ends_.top()));
-  if (!next) return false;
+  if (!next || *next > kEndOfTime) return false;
   pass_time(*next);
   for (; !ends_.empty() && std::get<Instant>(ends_.top()) == now_; ends_.pop())
     if (!is_cut_short(ends_.top())) end(std::get<uint64_t>(ends_.top()));

@@ -66,7 +66,8 @@ class Replay {
   Replay(std::shared_ptr<const sched::Topology> topology, sched::QueueTree queues,
          const Trace& trace, ReplayOptions options);
 
-  // Everything that happens at the next instant; false when nothing does any more.
+  // Everything that happens at the next instant; false when nothing does any more, or not within a
+  // hundred years.
   bool step();
 
   Instant now() const { return now_; }

@@ -34,7 +34,7 @@ template <class Predicate>
 Times times_of(const Replay& replay, const Trace& trace, Predicate takes) {
   Times times;
   for (const JobRecord& job : replay.jobs()) {
-    if (!job.started || !takes(job)) continue;
+    if (!job.started || job.ended > replay.totals().end || !takes(job)) continue;
     const Instant submitted = Instant() + trace.jobs[job.trace_index].submitted;
     times.waits.push_back(job.ended - submitted - trace.jobs[job.trace_index].duration);
     times.completions.push_back(job.ended - submitted);

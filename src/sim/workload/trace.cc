@@ -39,7 +39,8 @@ class Row {
   std::string reason_;
 };
 
-constexpr int64_t kMaxSeconds = 100'000'000'000;
+constexpr int64_t kMaxSeconds = 100'000'000;  // three years
+constexpr int64_t kMaxAmount = 1'000'000'000;
 constexpr int64_t kMaxGpus = 1'000'000;
 
 Duration seconds_of(int64_t milli) { return Duration::milliseconds(milli); }
@@ -54,7 +55,7 @@ TraceJob read_own(Row& row) {
   job.gpu_milli = row.milli("gpus", 0, kMaxGpus * 1000);
   if (row.has("pods")) job.pods = static_cast<uint32_t>(row.whole("pods", 1, 65'536));
   if (row.has("cpus")) job.cpu_milli = row.milli("cpus", 0, kMaxGpus * 1000);
-  if (row.has("memory_mib")) job.memory_mib = row.whole("memory_mib", 0, kMaxSeconds);
+  if (row.has("memory_mib")) job.memory_mib = row.whole("memory_mib", 0, kMaxAmount);
   if (row.has("gpu_model")) job.gpu_models = {row.text("gpu_model")};
   if (row.has("priority"))
     job.priority = static_cast<int32_t>(row.whole("priority", -1'000'000, 1'000'000));
@@ -99,8 +100,8 @@ TraceJob read_openb(Row& row) {
   const int64_t each = gpus == 0 ? 0 : row.whole("gpu_milli", 1, 1000);
   if (gpus > 1 && each != 1000) row.fail(str("a fraction of ", gpus, " GPUs"));
   job.gpu_milli = gpus * each;
-  job.cpu_milli = row.whole("cpu_milli", 0, kMaxSeconds);
-  job.memory_mib = row.whole("memory_mib", 0, kMaxSeconds);
+  job.cpu_milli = row.whole("cpu_milli", 0, kMaxAmount);
+  job.memory_mib = row.whole("memory_mib", 0, kMaxAmount);
   return job;
 }
 
@@ -184,7 +185,8 @@ std::optional<int64_t> parse_timestamp(const std::string& text) {
     }
   }
   auto [year, month, day, hour, minute, second] = parts;
-  if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60)
+  if (year < 1970 || year > 2200 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 ||
+      minute > 59 || second > 60)
     return std::nullopt;
   // Days since 1970 of a date of the Gregorian calendar; years begin with March.
   year -= month <= 2 ? 1 : 0;

@@ -62,7 +62,8 @@ struct TraceWindow {
 // Fails if there is no header of a known format.
 Result<Trace> read_trace(std::istream& input, const TraceWindow& window = {});
 
-// "2017-10-09 07:01:55" as seconds since 1970, without time zone; nothing if it is no such time.
+// "2017-10-09 07:01:55" as seconds since 1970, without time zone; nothing if it is no such time
+// between the years 1970 and 2200.
 std::optional<int64_t> parse_timestamp(const std::string& text);
 
 }  // namespace paceline::sim

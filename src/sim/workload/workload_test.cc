@@ -41,7 +41,8 @@ TEST(Csv, Numbers_AreExactAndWhatIsNoneIsRefused) {
   EXPECT_EQ(parse_milli("66.0"), 66'000);
   EXPECT_EQ(parse_milli("0.4605"), 460);
   EXPECT_EQ(parse_milli("-2"), -2'000);
-  for (const char* text : {"", "nan", "inf", "1e9", "1.5x", "--1", ".", "1234567890123"})
+  for (const char* text :
+       {"", "nan", "inf", "1e9", "1.5x", "--1", ".", "1234567890123", "99999999999999999999999"})
     EXPECT_FALSE(parse_milli(text).has_value()) << text;
 }
 
@@ -64,6 +65,7 @@ TEST(Trace, Timestamp_CountsLeapDays) {
   EXPECT_EQ(parse_timestamp("2017-10-02 00:00:01"), 1'506'902'401);
   EXPECT_FALSE(parse_timestamp("2017-10-02").has_value());
   EXPECT_FALSE(parse_timestamp("2017-13-02 00:00:01").has_value());
+  EXPECT_FALSE(parse_timestamp("9999-01-01 00:00:00").has_value());
 }
 
 TEST(Trace, Openb_IsReadWithFractionsAndModels) {
