@@ -63,6 +63,15 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
+// What would become of a job.
+struct Forecast {
+  std::optional<Placement> placement = {};  // it would start at once
+  std::vector<Eviction> evictions = {};     // for its sake
+  std::optional<Verdict> verdict = {};      // else: why not
+  std::optional<Instant> estimated_start =
+      {};  // if all that runs ends as expected, and nobody else takes the room
+};
+
 // The plain state, without anything that is derived from it.
 struct View {
   std::shared_ptr<const Topology> topology;
@@ -85,6 +94,13 @@ class Planner {
 
   // Of a pending job. Nothing: it runs, or there is no such job. O(nodes).
   std::optional<Verdict> explain(JobId job) const;
+
+  // If the job were submitted now. Refuses what apply() would. O(state): the question is put to a
+  // copy.
+  Result<Forecast> what_if(const JobSpec& job, Instant now, SearchBudget& budget) const;
+  // Of a pending job. Nothing: it can never run, a limit is in its way, or too few jobs say when
+  // they end.
+  std::optional<Instant> estimated_start(JobId job, Instant now, SearchBudget& budget) const;
 
   const Fleet& fleet() const { return fleet_; }
   const QueueTree& queues() const { return queues_; }
@@ -116,6 +132,8 @@ class Planner {
   void block_queue(const Job& job, Round& round);
   void pass_by(const Job& job, Round& round);
   void reserve_for(Job& job, Round& round);
+  // Of running jobs, by time.
+  std::vector<ExpectedEnd> expected_ends(Instant now) const;
   // Whose turn it is in a queue and those below it.
   void refresh(size_t queue, Round& round) const;
   void skip_hopeless(size_t leaf, Round& round) const;

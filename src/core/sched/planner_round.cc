@@ -9,15 +9,6 @@
 namespace paceline::sched {
 namespace {
 
-// When a running job is expected to have ended. One that has run longer than expected is taken to
-// need as long again, and so on: what is known of it is that it is not among the short ones.
-std::optional<Instant> expected_end(const Job& job, Instant now) {
-  if (!job.spec.expected) return std::nullopt;
-  Duration length = std::max(*job.spec.expected, Duration::seconds(1));
-  while (job.started + length <= now) length = length * 2;
-  return job.started + length;
-}
-
 // Jobs of one kind have the same rights to evict: leaf, shape, priority.
 using Kind = std::tuple<size_t, uint32_t, int32_t>;
 Kind kind_of(const Job& job) { return {job.leaf, job.shape, job.spec.priority}; }
@@ -213,18 +204,9 @@ void Planner::block_queue(const Job& job, Round& round) {
 void Planner::reserve_for(Job& job, Round& round) {
   if (round.reservations_tried >= policy_.reservations) return;
   ++round.reservations_tried;
-  std::vector<ExpectedEnd> ends;
-  for (const auto& [id, other] : jobs_) {
-    if (!other.placement) continue;
-    if (const auto end = expected_end(other, round.now))
-      ends.push_back(ExpectedEnd{*end, id, &other.spec.shape, &*other.placement});
-  }
-  std::sort(ends.begin(), ends.end(), [](const ExpectedEnd& a, const ExpectedEnd& b) {
-    return std::pair(a.time, a.job) < std::pair(b.time, b.job);
-  });
   const std::optional<ClosedNodes> closed = round.closed_for(Instant::max());
   const Waiting waiting{job.spec.id, job.spec.shape, closed ? &*closed : nullptr};
-  auto reservation = reserve(waiting, ends, fleet_, round.budget);
+  auto reservation = reserve(waiting, expected_ends(round.now), fleet_, round.budget);
   if (!reservation) return;
   for (const std::vector<PodPlace>& pods : reservation->placement.groups)
     for (const PodPlace& place : pods)
