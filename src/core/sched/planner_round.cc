@@ -25,6 +25,7 @@ struct Planner::Round {
   std::map<uint32_t, Instant> no_room_beside = {};  // shapes: with this end or a later one
   std::set<Kind> without_victims = {};
   uint32_t reservations_tried = 0;
+  std::optional<std::vector<ExpectedEnd>> ends = {};  // while the same jobs run
 
   // Nodes that a job with such an end must leave to others.
   std::optional<ClosedNodes> closed_for(Instant end) const {
@@ -135,6 +136,7 @@ void Planner::start(Job& job, Placement placement, Round& round) {
   ++round.next[job.leaf];  // before its entry goes
   dequeue(job);
   --pending_count_;
+  round.ends.reset();
   job.started = round.now;
   job.placement = placement;
   job.kept_for.reset();
@@ -190,6 +192,7 @@ void Planner::evict(const Job& beneficiary, const EvictionChoice& choice, size_t
                  .harm_rank_ms = victim.harm_rank_ms,
                  .reason = eviction_reason(beneficiary, job, queues_, choice)});
   }
+  round.ends.reset();
   release(job);
   enqueue(job);
   ++pending_count_;
@@ -205,8 +208,9 @@ void Planner::reserve_for(Job& job, Round& round) {
   if (round.reservations_tried >= policy_.reservations) return;
   ++round.reservations_tried;
   const std::optional<ClosedNodes> closed = round.closed_for(Instant::max());
+  if (!round.ends) round.ends = expected_ends(round.now);
   const Waiting waiting{job.spec.id, job.spec.shape, closed ? &*closed : nullptr};
-  auto reservation = reserve(waiting, expected_ends(round.now), fleet_, round.budget);
+  auto reservation = reserve(waiting, *round.ends, fleet_, round.budget);
   if (!reservation) return;
   for (const std::vector<PodPlace>& pods : reservation->placement.groups)
     for (const PodPlace& place : pods)

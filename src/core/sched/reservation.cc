@@ -1,5 +1,7 @@
 #include "core/sched/reservation.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace paceline::sched {
@@ -49,8 +51,9 @@ std::optional<Reservation> reserve(const Waiting& waiting, std::span<const Expec
   const size_t first = certainly_too_few(waiting.shape, ends, fleet);
   for (size_t i = 0; i < first; ++i) end_in_trial(ends[i], fleet);
   too_few = first;
-  while (too_few + 1 < enough && too_few < ends.size() && !budget.is_spent())
-    try_after(too_few + (enough - too_few) / 2);
+  for (size_t step = 1; too_few + 1 < enough && too_few < ends.size() && !budget.is_spent();
+       step *= 2)
+    try_after(placement ? too_few + (enough - too_few) / 2 : std::min(too_few + step, ends.size()));
   fleet.roll_back(start);
   if (!placement || budget.is_spent()) return std::nullopt;
   CHECK(enough >= 1 && enough <= ends.size(), enough);
