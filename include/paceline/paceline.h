@@ -56,8 +56,8 @@ typedef enum {
   PACELINE_MORE =
       1, /* finish_step: the step needs more micro-batches; call next_micro_batch again */
   PACELINE_NONE = 2, /* next_micro_batch: nothing to compute now; call finish_step */
-  PACELINE_LEFT =
-      3, /* begin_step, finish_step: this rank is no longer a member; end the loop, then finalize */
+  PACELINE_LEFT = 3, /* begin_step, finish_step: this rank is no longer a member, or the job gives
+                        the step up; end the loop, then finalize */
   PACELINE_STOP =
       4, /* begin_step: the job stops in order at this step; end the loop, then finalize */
   PACELINE_EINVAL = -1, /* a bad argument, or a call out of order; nothing was changed */
@@ -128,8 +128,8 @@ PACELINE_API paceline_status paceline_next_micro_batch(paceline_job* job,
 PACELINE_API paceline_status paceline_accumulate(paceline_job* job, uint32_t bucket,
                                                  const void* gradient);
 
-/* Waits until the step is committed (OK), needs more micro-batches (MORE) or the rank has left
- * (LEFT). */
+/* Waits until the step is committed (OK), needs more micro-batches (MORE), or is not to be: the
+ * rank has left, or the job ends at the commit before (LEFT). */
 PACELINE_API paceline_status paceline_finish_step(paceline_job* job);
 
 /* The sum of the committed step over all V micro-batches, as f32, in the order of the bucket's

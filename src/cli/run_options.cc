@@ -262,9 +262,6 @@ Status complete(RunOptions& options) {
   TRY(complete_hosts(options));
   TRY(complete_ranks(options));
   TRY(complete_faults(options));
-  if (options.poison == "skip")
-    return usage("--poison skip is not in this version",
-                 "leave it out: the job then stops at a poisonous micro-batch with exit code 93");
   TRY(complete_durations(options));
   TRY_ASSIGN(options.program, find_program({.command = options.command,
                                             .is_module = options.is_module,

@@ -86,7 +86,7 @@ TEST(RunOptions, JobSpec_SaysTheSame) {
   const Parsed run =
       parsed({"--local",         "4",       "--spares", "1",    "--min-ranks",    "3",
               "--micro-batches", "16",      "--seed",   "7",    "--reduce",       "fast",
-              "--recovery",      "observe", "--poison", "stop", "--join-timeout", "5s",
+              "--recovery",      "observe", "--poison", "skip", "--join-timeout", "5s",
               "--runtime",       "none",    "--",       "true"});
   ASSERT_TRUE(run.status.has_value()) << run.status.error().message;
   const JobSpec spec = job_spec_of(*run.options);
@@ -98,7 +98,7 @@ TEST(RunOptions, JobSpec_SaysTheSame) {
   EXPECT_EQ(spec.seed, 7u);
   EXPECT_EQ(spec.reduce, ReduceMode::Fast);
   EXPECT_EQ(spec.recovery, RecoveryMode::Observe);
-  EXPECT_EQ(spec.poison, PoisonPolicy::Stop);
+  EXPECT_EQ(spec.poison, PoisonPolicy::Skip);
   EXPECT_EQ(spec.join_timeout, Duration::seconds(5));
   EXPECT_FALSE(spec.is_aware);
 }

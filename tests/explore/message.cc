@@ -41,7 +41,7 @@ uint64_t digest_of(const Message& message) {
                  [&](const Out& m) { d.add(m.number.value()).add(m.target.value()); },
                  [&](const PrepareReport& m) {
                    d.add(m.prepare.value()).add(m.epoch.value()).add(m.committed.value());
-                   d.add(m.has_voted).add(m.held.size());
+                   d.add(m.step.value()).add(m.has_voted).add(m.held.size());
                    for (const MicroBatch micro_batch : m.held) d.add(micro_batch.value());
                  },
                  [&](const Entered& m) { d.add(m.epoch.value()); },

@@ -26,8 +26,12 @@ control::JournalRecord random_record(Rng& rng) {
     case 4:
       return EpochDecided{.epoch = values.whole_epoch()};
     case 5:
-      return control::MicroBatchBlamed{
-          .step = values.step(), .micro_batch = values.micro_batch(), .rank = values.rank()};
+      return control::MicroBatchBlamed{.step = values.step(),
+                                       .micro_batch = values.micro_batch(),
+                                       .rank = values.rank(),
+                                       .seed = values.number(),
+                                       .host_name = values.text(),
+                                       .last_lines = values.lines()};
     case 6:
       return control::IncidentOpened{.id = values.small(),
                                      .kind = values.pick(IncidentKind::Unknown)};

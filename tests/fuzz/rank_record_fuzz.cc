@@ -22,6 +22,7 @@ wire::RankRecord random_rank_record(Rng& rng) {
       PrepareReport report{.prepare = values.epoch(),
                            .epoch = values.epoch(),
                            .committed = values.turn(),
+                           .step = values.step(),
                            .has_voted = values.flag(),
                            .held = {}};
       for (uint32_t m = 0; m < 40; ++m)

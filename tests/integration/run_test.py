@@ -56,11 +56,11 @@ class Case:
     def run(self, *arguments: str) -> tuple[int, str, str]:
         return self.finish(self.start(*arguments))
 
-    def trained(self, name: str, *flags: str, code: int = 0, steps: int = 60) -> dict:
+    def trained(self, name: str, *flags: str, code: int = 0, steps: int = 60, micro_batch_ms: int = 5) -> dict:
         """The report of a run of the emulated trainer on four hosts."""
         report = self.folder / name
         status, out, err = self.run("--local", "4", "--micro-batches", "16", "--report", str(report), *flags, "--",
-                                    self.tools.trainer, "--steps", str(steps), "--micro-batch-ms", "5",
+                                    self.tools.trainer, "--steps", str(steps), "--micro-batch-ms", str(micro_batch_ms),
                                     "--gradient-mb", "0.2", "--seed", "1")
         expect(status == code, f"exit code {status}, not {code}\n{out[-2000:]}\n{err[-4000:]}")
         return self.report(report) | {"stderr": err, "stdout": out}
@@ -155,6 +155,46 @@ def kill_keeps_the_bits(case: Case) -> None:
     expect(broken["samples"]["consumed"] == 960 and broken["samples"]["duplicated"] == 0, str(broken["samples"]))
     expect(broken["state_digest"] == calm["state_digest"],
            f"digests differ: {calm['state_digest']} {broken['state_digest']}\n{broken['stderr']}")
+
+
+POISON = ["--fault", "poison@step=20:rank=1,micro_batch=5"]
+SLOWLY = {"steps": 40, "micro_batch_ms": 20}  # the injector sees every micro-batch
+POISONED = "micro-batch 5 of step 20"
+
+
+def poisons(report: dict) -> list[dict]:
+    return [incident for incident in report["incidents"] if incident["kind"] == "poison"]
+
+
+def poison_stops(case: Case) -> None:
+    checkpoints = ["--checkpoint-dir", str(case.folder / "checkpoints")]
+    report = case.trained("poisoned", *checkpoints, *POISON, code=93, **SLOWLY)
+    expect(report["verdict"] == "failed", report["verdict"])
+    found = poisons(report)
+    expect(len(found) == 1 and found[0]["action"] == "stop", str(found))
+    for text in (found[0]["evidence"], report["stderr"]):
+        expect(POISONED in text and "seed 0x" in text, text)
+        expect(text.count("last lines:") + text.count("said nothing") == 2, f"not both ranks: {text}")
+    crashes = [incident for incident in report["incidents"] if incident["kind"] == "crash"]
+    expect(len(crashes) == 2, f"{len(crashes)} ranks ended by it")
+    names = [path.name for path in (case.folder / "checkpoints").glob("step-*20.checkpoint")]
+    expect(len(names) == 1, f"the state of the last commit is not saved: {names}")
+    resumed = case.trained("resumed", *checkpoints, "--resume", **SLOWLY)
+    calm = case.trained("calm", **SLOWLY)
+    expect(resumed["state_digest"] == calm["state_digest"], "the saved state is not that of the last commit")
+    expect(calm["exact"] and resumed["exact"], "an exact run is not marked as one")
+
+
+def poison_skips(case: Case) -> None:
+    reports = [case.trained(name, "--poison", "skip", *POISON, **SLOWLY) for name in ("once", "again")]
+    for report in reports:
+        expect(report["samples"] == {"consumed": 639, "duplicated": 0, "skipped": 1}, str(report["samples"]))
+        expect(not report["exact"], "a run that left a micro-batch out is marked as exact")
+        expect([incident["action"] for incident in poisons(report)] == ["skip"], str(poisons(report)))
+        expect(POISONED in report["stderr"], report["stderr"])
+    expect(reports[0]["state_digest"] == reports[1]["state_digest"], "what is left out is not the same")
+    calm = case.trained("calm", **SLOWLY)
+    expect(calm["state_digest"] != reports[0]["state_digest"], "nothing is left out")
 
 
 def killed_agent(case: Case) -> None:
@@ -316,7 +356,7 @@ def failing_program(case: Case) -> None:
 
 CASES = {function.__name__: function for function in (
     completes, kill_keeps_the_bits, killed_agent, killed_controller, journal_cannot_be_written, taken_address, interrupt, time_limit, killed_guard, killed_launcher, unaware_program,
-    bad_input, failing_program)}
+    bad_input, failing_program, poison_stops, poison_skips)}
 
 
 def main() -> int:

@@ -1,5 +1,6 @@
 #include "cli/report/report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -96,17 +97,20 @@ ordered_json goodput_json(const RunRecord& record) {
 }
 
 // Each committed step has all V micro-batches exactly once: no rank votes for a step unless the sum
-// of the tags of its contributions is that of all V. What is counted here is therefore V for each
-// committed step; more measured than V would be a duplicate.
+// of the tags of its contributions is that of all V, but for those that its epoch skips. What is
+// counted here is therefore V less the skipped for each committed step; more measured than that
+// would be a duplicate.
 ordered_json samples_json(const RunRecord& record) {
   const uint32_t micro_batches = record.world().micro_batches;
-  uint64_t consumed = 0, duplicated = 0;
+  uint64_t consumed = 0, duplicated = 0, skipped = 0;
   for (const auto& [number, turn] : record.turns()) {
     if (turn.is_flagged) continue;
-    consumed += micro_batches;
-    if (turn.micro_batches > micro_batches) duplicated += turn.micro_batches - micro_batches;
+    const uint32_t wanted = micro_batches - std::min(micro_batches, turn.skipped);
+    consumed += wanted;
+    skipped += turn.skipped;
+    if (turn.micro_batches > wanted) duplicated += turn.micro_batches - wanted;
   }
-  return {{"consumed", consumed}, {"duplicated", duplicated}, {"skipped", 0}};
+  return {{"consumed", consumed}, {"duplicated", duplicated}, {"skipped", skipped}};
 }
 
 ordered_json steps_json(const RunRecord& record) {
@@ -194,6 +198,7 @@ ordered_json report_json(const RunRecord& record) {
                    {"micro_batches", world.micro_batches}};
   json["steps"] = steps_json(record);
   json["samples"] = samples_json(record);
+  json["exact"] = world.reduce == ReduceMode::Exact && json["samples"]["skipped"] == 0;
   json["state_digest"] = record.end() ? ordered_json(hex(record.end()->state_digest)) : nullptr;
   json["throughput"] = {{"unit", "steps/s"},
                         {"mean", rounded(throughput.mean, 1e-4)},

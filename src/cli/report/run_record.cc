@@ -69,6 +69,7 @@ void RunRecord::take_turn(const TurnCommitted& turn) {
                                .at = turn.at,
                                .micro_batches = turn.micro_batches,
                                .is_flagged = turn.is_flagged,
+                               .skipped = turn.skipped,
                                .compute = turn.compute,
                                .wait = turn.wait};
   if (turns_.size() > kMaxTurns) turns_.erase(turns_.begin());
@@ -162,6 +163,8 @@ const char* name_of(ActionKind action) {
       return "isolate_host";
     case ActionKind::Stop:
       return "stop";
+    case ActionKind::Skip:
+      return "skip";
   }
   return "unknown";
 }

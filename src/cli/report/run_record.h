@@ -34,6 +34,7 @@ struct TurnRecord {
   Instant at;
   uint32_t micro_batches = 0;
   bool is_flagged = false;
+  uint32_t skipped = 0;
   Duration compute, wait;
 };
 

@@ -128,6 +128,7 @@ HostEvent SupervisedRank::end_report() const {
                    .phase = view_.phase,
                    .step = view_.step,
                    .micro_batch = view_.micro_batch,
+                   .micro_batch_seed = view_.micro_batch_seed,
                    .last_lines = {last_lines_.begin(), last_lines_.end()}};
   if (end_) {
     report.how = end_->is_killed ? RankEnded::How::Killed : RankEnded::How::Exited;

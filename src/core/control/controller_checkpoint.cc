@@ -28,11 +28,17 @@ void ControllerCore::State::restore_job(const JobSpec& spec) {
   if (membership_) membership_->stop();
 }
 
-void ControllerCore::State::carry_out(const RollBack& effect) {
-  if (phase != JobPhase::Running) return;
-  roll_back_cause_ = str("every rank of epoch ", effect.epoch,
+void ControllerCore::State::carry_out(const RollBack& effect) { roll_back_due_ = effect.epoch; }
+
+// Not before it is known how the last have ended: two that the same micro-batch has ended would end
+// again.
+void ControllerCore::State::roll_back() {
+  if (phase != JobPhase::Running || !roll_back_due_ || has_suspects()) return;
+  roll_back_cause_ = str("every rank of epoch ", *std::exchange(roll_back_due_, std::nullopt),
                          " has ended: no copy of the state is left in memory");
-  if (spec_.checkpoint_directory.empty()) {
+  if (poison_) {
+    end_poisoned();
+  } else if (spec_.checkpoint_directory.empty()) {
     end_job(Verdict::Failed, kExitRequeue,
             roll_back_cause_ + "; with --checkpoint-dir the job would continue from disk");
   } else if (is_stop_wanted_) {

@@ -45,9 +45,10 @@ void ControllerCore::State::restore(const JournalRecord& record) {
     if (phase == JobPhase::Gathering) phase = JobPhase::Starting;
   } else if (const auto* membership = std::get_if<MembershipRecord>(&record)) {
     membership_->restore(*membership);
+    note_skipped(*membership);
     phase = JobPhase::Running;
   } else if (const auto* blamed = std::get_if<MicroBatchBlamed>(&record)) {
-    blamed_[{blamed->step, blamed->micro_batch}].insert(blamed->rank);
+    restore(*blamed);
   } else if (const auto* opened = std::get_if<IncidentOpened>(&record)) {
     incidents_.use_number(opened->id);
   } else if (const auto* finished = std::get_if<JobFinished>(&record)) {
@@ -81,7 +82,9 @@ void ControllerCore::State::was_blind(Duration blind) {
 // are judged here too: while agents report, one event follows the other and no Tick ever comes.
 void ControllerCore::State::drive() {
   if (phase == JobPhase::None || phase == JobPhase::Finished) return;
+  wait_for_suspects();
   carry_out_membership();
+  roll_back();
   place_if_gathered();
   start_if_all_up();
   restart_due();
@@ -92,6 +95,7 @@ void ControllerCore::State::drive() {
   judge();
   announce_pending();
   carry_out_membership();
+  roll_back();
   finish_if_all_done();
   start_next_attempt();
   finish_unaware();

@@ -100,6 +100,9 @@ struct MicroBatchBlamed {
   Step step;
   MicroBatch micro_batch;
   RankId rank;
+  uint64_t seed = 0;  // of the micro-batch
+  std::string host_name = {};
+  std::vector<std::string> last_lines = {};  // of the rank
   bool operator==(const MicroBatchBlamed&) const = default;
 };
 

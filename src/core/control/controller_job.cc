@@ -84,7 +84,8 @@ void ControllerCore::State::place(const std::vector<HostId>& chosen) {
   watch(JobStarted{.hosts = static_cast<uint32_t>(working),
                    .ranks = world_size_,
                    .spares = next_slot - world_size_,
-                   .micro_batches = spec_.micro_batches});
+                   .micro_batches = spec_.micro_batches,
+                   .reduce = spec_.reduce});
   for (const HostId host : chosen) desire(host);
 }
 
@@ -134,7 +135,9 @@ void ControllerCore::State::finish_if_all_done() {
   const bool was_stopped =
       epoch.is_last || (membership_->planned() && membership_->planned()->is_last);
   for (const Member& member : epoch.members) send(member.host, Release{member.rank});
-  if (was_stopped) {
+  if (poison_) {
+    end_poisoned();
+  } else if (was_stopped) {
     end_job(Verdict::Stopped, kExitRequeue, "stopped in order");
   } else {
     end_job(Verdict::Completed, 0, "completed");

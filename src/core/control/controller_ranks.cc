@@ -9,8 +9,6 @@ namespace paceline::control {
 namespace {
 
 constexpr uint32_t kMaxHealAttempts = 3;
-constexpr uint32_t kPoisonDeaths = 2;
-constexpr int32_t kExitPoison = 93;
 constexpr Duration kRestartPause =
     Duration::seconds(1);  // grows with each restart without progress
 
@@ -61,6 +59,7 @@ void ControllerCore::State::assign_process(Slot& slot, bool is_joiner) {
   slot.heal_number = 0;
   slot.step_at_start = step_;
   slot.restart_at.reset();
+  slot.ending_in.reset();
   journal(SlotAssigned{.rank = slot.rank(),
                        .host = slot.host,
                        .is_joiner = is_joiner,
@@ -206,8 +205,10 @@ void ControllerCore::State::on(HostId id, const RankEnded& event) {
     unaware_rank_ended(*slot, event);
   } else if (slot != nullptr) {
     if (!is_gone && slot->is_alive() && phase == JobPhase::Running &&
-        slot->state != SlotState::Done)
+        slot->state != SlotState::Done) {
+      suspect(*slot, event);
       rank_is_dying(*slot);
+    }
     if (is_gone) rank_is_gone(*slot, event);
   }
   readmit_if_clean(host);
@@ -254,26 +255,11 @@ void ControllerCore::State::rank_is_gone(Slot& slot, const RankEnded& event) {
   if (membership_) membership_->lost(slot.rank(), Loss::Ended);
   roster_.set(slot, SlotState::Empty);
   slot.incident.reset();
+  slot.ending_in.reset();
   if (roster_.hosts.at(slot.host).state != HostState::Ready) return;
   if (ended_by_itself(event) && event.was_in_micro_batch) blame_micro_batch(slot, event);
-  if (phase == JobPhase::Running || phase == JobPhase::Starting) give_up_or_restart(slot, event);
-}
-
-void ControllerCore::State::blame_micro_batch(const Slot& slot, const RankEnded& event) {
-  std::set<RankId>& dead = blamed_[{event.step, event.micro_batch}];
-  dead.insert(slot.rank());
-  journal(MicroBatchBlamed{event.step, event.micro_batch, slot.rank()});
-  if (dead.size() < kPoisonDeaths) return;
-  Incident& incident = open_incident(IncidentKind::Poison, std::nullopt);
-  incident.rank = slot.rank();
-  incident.evidence = str("micro-batch ", event.micro_batch, " of step ", event.step, " ended ",
-                          dead.size(), " ranks by itself");
-  for (const std::string& line : event.last_lines) incident.evidence += "\n  " + line;
-  incident.action = ActionKind::Stop;
-  incident.reason = "a third rank would end as well";
-  publish(incident);
-  end_job(Verdict::Failed, kExitPoison,
-          str("poison: micro-batch ", event.micro_batch, " of step ", event.step));
+  const bool goes_on = phase == JobPhase::Running || phase == JobPhase::Starting;
+  if (goes_on && !poison_) give_up_or_restart(slot, event);
 }
 
 // Restarts without progress are counted: a deterministic failure is not retried for ever.

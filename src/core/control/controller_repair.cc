@@ -12,7 +12,10 @@ void ControllerCore::State::carry_out_membership() {
     std::visit([this](auto& e) { carry_out(std::move(e)); }, effect);
 }
 
-void ControllerCore::State::carry_out(MembershipRecord record) { journal(std::move(record)); }
+void ControllerCore::State::carry_out(MembershipRecord record) {
+  note_skipped(record);
+  journal(std::move(record));
+}
 
 void ControllerCore::State::carry_out(SendControl effect) {
   const auto found = roster_.slots.find(effect.to.slot);
@@ -31,11 +34,12 @@ void ControllerCore::State::carry_out(const Decided& effect) {
   }
   for (const auto& [id, incident] : incidents_.open_incidents()) {
     Incident* open = incidents_.find(id);
-    const bool is_apart = open->was_only_observed || open->kind == IncidentKind::Poison ||
-                          open->kind == IncidentKind::Straggler;
+    const bool is_poison = open->kind == IncidentKind::Poison;
+    const bool is_apart = open->was_only_observed || open->kind == IncidentKind::Straggler ||
+                          (is_poison && open->action != ActionKind::Skip);
     if (is_apart) continue;  // no new epoch ends it
     incidents_.await_commit_in(id, effect.epoch.number);
-    explain_repair(*open, effect);
+    if (!is_poison) explain_repair(*open, effect);
     publish(*open);
   }
   roll_back_reason_.reset();

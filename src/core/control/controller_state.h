@@ -4,6 +4,7 @@
 //   controller_job.cc      gather hosts, place slots, start, stop, end
 //   controller_hosts.cc    streams, silence, hosts that are lost and come back
 //   controller_ranks.cc    processes: start, end, restart, heal, join
+//   controller_poison.cc   micro-batches that end the ranks that compute them
 //   controller_restart.cc  programs that do not link the library
 //   controller_checkpoint.cc  roll back to a checkpoint
 //   controller_repair.cc   epochs and incidents: what a decision of Membership means
@@ -125,13 +126,22 @@ class ControllerCore::State {
   void rank_is_dying(Slot& slot);
   void lose_hung_rank(Slot& slot, HangClass hang_class, std::string evidence);
   void rank_is_gone(Slot& slot, const RankEnded& event);
-  void blame_micro_batch(const Slot& slot, const RankEnded& event);
   void give_up_or_restart(Slot& slot, const RankEnded& event);
   void restart_due();
   void advance_joiners();
   void send_heal(Slot& slot);
   void announce_pending();
   std::vector<Donor> donors_for(const Slot& slot) const;
+
+  // --- controller_poison.cc ---
+  void restore(const MicroBatchBlamed& blamed);
+  void suspect(Slot& slot, const RankEnded& event);
+  bool has_suspects() const;
+  void wait_for_suspects();
+  void blame_micro_batch(const Slot& slot, const RankEnded& event);
+  void found_poison(const Skipped& micro_batch, std::optional<RankId> last);
+  bool can_skip(const Skipped& micro_batch) const;
+  void end_poisoned();
 
   // --- controller_restart.cc ---
   void unaware_rank_ended(Slot& slot, const RankEnded& event);
@@ -144,6 +154,7 @@ class ControllerCore::State {
   // --- controller_checkpoint.cc ---
   void restore_job(const JobSpec& spec);
   void carry_out(const RollBack& effect);
+  void roll_back();
   void start_from(const CheckpointFound& found);
   bool is_awaited(const Slot& slot) const;
 
@@ -162,6 +173,7 @@ class ControllerCore::State {
   void take_window(HostId host, const Window& window);
   void take_sample(RankId rank, const RankSample& sample);
   void advance_ledger();
+  void note_skipped(const MembershipRecord& record);
   void note_commit(Turn committed, Step step, EpochNumber epoch);
 
   // --- controller_judgement.cc ---
@@ -211,6 +223,7 @@ class ControllerCore::State {
   uint32_t world_size_ = 0;  // working ranks at the start
 
   std::optional<Instant> gather_until_;
+  std::optional<EpochNumber> roll_back_due_;  // no member of it is left
   std::string roll_back_cause_;
   std::optional<std::string> roll_back_reason_;  // until the first decision after it
   std::optional<Step> rolled_back_to_;           // by the last roll-back
@@ -228,7 +241,8 @@ class ControllerCore::State {
   Turn committed_;  // the newest commit heard of
   Step step_;
   EpochNumber commit_epoch_;
-  std::map<std::pair<Step, MicroBatch>, std::set<RankId>> blamed_;
+  std::map<Skipped, std::vector<MicroBatchBlamed>> blamed_;
+  std::optional<std::string> poison_;  // why the job is to stop at its last commit
   // Who says that he does not hear whom.
   std::map<RankId, std::set<RankId>> silent_to_;
   struct LostConnection {

@@ -31,6 +31,14 @@ void ControllerCore::State::take_sample(RankId rank, const RankSample& sample) {
   for (const TurnCommitted& turn : turns_->add(rank, sample)) watch(turn);
 }
 
+// Of an epoch that skips a micro-batch, before anybody can commit in it.
+void ControllerCore::State::note_skipped(const MembershipRecord& record) {
+  const auto* announced = std::get_if<EpochAnnounced>(&record);
+  const auto* decided = std::get_if<EpochDecided>(&record);
+  if (turns_ && announced != nullptr) turns_->note_skipped(announced->epoch);
+  if (turns_ && decided != nullptr) turns_->note_skipped(decided->epoch);
+}
+
 void ControllerCore::State::note_commit(Turn committed, Step step, EpochNumber epoch) {
   if (committed <= committed_) return;
   committed_ = committed;

@@ -44,6 +44,7 @@ void Membership::restore(const MembershipRecord& record) {
     base_ = decided->epoch;
     planned_.reset();
     preparing_ = EpochNumber(0);
+    skips_.insert(base_.skipped.begin(), base_.skipped.end());
   } else if (const auto* settled = std::get_if<EpochSettled>(&record)) {
     CHECK(planned_ && planned_->number == settled->number, settled->number);
     base_ = *std::exchange(planned_, std::nullopt);
@@ -140,6 +141,17 @@ void Membership::reform(Reform options) {
   if (phase_ == Phase::Preparing) is_held_void_ = is_void;
 }
 
+void Membership::skip(Step step, MicroBatch m) {
+  CHECK(m.value() < micro_batches_, m);
+  skips_.insert({step, m});
+  CHECK(skips_.size() <= kMaxSkipped);
+}
+
+void Membership::hold_back(bool is_held_back) {
+  if (!std::exchange(is_held_back_, is_held_back) || is_held_back) return;
+  decide_if_complete();
+}
+
 void Membership::repeat(RankId rank) {
   if (phase_ == Phase::Preparing && targets_.contains(rank) && !reports_.contains(rank)) {
     send(rank, Prepare{preparing_});
@@ -164,6 +176,7 @@ bool Membership::announce(Plan plan) {
                    .members = std::move(plan.members),
                    .owner = std::move(plan.owner),
                    .is_last = plan.is_last,
+                   .skipped = base_.skipped,
                    .target = {},
                    .lost_owner = {}};
   entered_planned_.clear();
@@ -203,7 +216,7 @@ void Membership::wait_or_roll_back() {
 }
 
 void Membership::decide_if_complete() {
-  if (phase_ == Phase::Preparing && reports_.size() == targets_.size()) decide();
+  if (phase_ == Phase::Preparing && reports_.size() == targets_.size() && !is_held_back_) decide();
 }
 
 void Membership::decide() {
@@ -267,11 +280,15 @@ bool Membership::is_at(const PrepareReport& report, Turn target) const {
 }
 
 Epoch Membership::make_epoch(const std::vector<Member>& survivors, Turn target) const {  // rule 17
-  std::vector<bool> is_held(micro_batches_);
+  const std::vector<Skipped> skipped = skipped_at(survivors, target);
+  std::vector<bool> is_held(micro_batches_);  // or skipped: nobody is to compute it
   std::vector<uint32_t> held_counts(survivors.size());
   for (size_t i = 0; i < survivors.size(); ++i) {
     const PrepareReport& report = reports_.at(survivors[i].rank);
-    if (report.committed != target || is_held_void_) continue;
+    if (report.committed != target) continue;
+    for (const Skipped& each : skipped)
+      if (each.step == report.step) is_held[each.micro_batch.value()] = true;
+    if (is_held_void_) continue;
     for (const MicroBatch m : report.held) {
       CHECK(m.value() < micro_batches_ && !is_held[m.value()], "held twice: ", m);
       is_held[m.value()] = true;
@@ -282,9 +299,28 @@ Epoch Membership::make_epoch(const std::vector<Member>& survivors, Turn target) 
                .kind = EpochKind::Emergency,
                .members = survivors,
                .owner = divider_.regular(survivors, micro_batches_),
-               .is_last = basis().is_last,
+               .is_last = basis().is_last || is_stop_wanted_,
+               .skipped = skipped,
                .target = target,
                .lost_owner = divider_.lost(survivors, is_held, held_counts)};
+}
+
+// Of the step that runs at `target`, and of later ones. What a survivor holds will be in the sum,
+// so it is not skipped: whoever holds it has not ended by it yet.
+std::vector<Skipped> Membership::skipped_at(const std::vector<Member>& survivors,
+                                            Turn target) const {
+  Step step;
+  std::set<Skipped> held;
+  for (const Member& member : survivors) {
+    const PrepareReport& report = reports_.at(member.rank);
+    step = std::max(step, report.step);
+    if (report.committed != target || is_held_void_) continue;
+    for (const MicroBatch m : report.held) held.insert({report.step, m});
+  }
+  std::vector<Skipped> skipped;
+  for (const Skipped& each : skips_)
+    if (each.step >= step && !held.contains(each)) skipped.push_back(each);
+  return skipped;
 }
 
 void Membership::send_decision(const std::vector<RankId>& left_out) {
@@ -347,7 +383,8 @@ void Membership::add_to(Digest& digest) const {
   base_.add_to(digest);
   digest.add(planned_.has_value());
   if (planned_) planned_->add_to(digest);
-  digest.add(preparing_.value()).add(is_held_void_);
+  digest.add(preparing_.value()).add(is_held_void_).add(is_held_back_).add(is_stop_wanted_);
+  for (const Skipped& each : skips_) digest.add(each.step.value()).add(each.micro_batch.value());
   const auto add_rank = [&](RankId r) { digest.add(r.slot.value()).add(r.incarnation.value()); };
   digest.add(entered_planned_.size());
   for (const RankId r : entered_planned_) add_rank(r);

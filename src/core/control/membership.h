@@ -99,6 +99,14 @@ class Membership {
     bool is_held_void = false;
   };
   void reform(Reform options);
+  // From the next decision on nobody computes micro-batch `m` of `step`, unless a survivor holds it
+  // by then. The caller reforms if no Prepare is under way. Nothing if it is known.
+  void skip(Step step, MicroBatch m);
+  // The next decision gives up the running step and ends the job. The caller reforms, as above.
+  void stop_at_target() { is_stop_wanted_ = true; }
+  // While `is_held_back` a Prepare may be complete, but is not decided: the caller waits to learn
+  // what the decision must say.
+  void hold_back(bool is_held_back);
   // What a member still waits for, again (a new stream to its host).
   void repeat(RankId rank);
 
@@ -140,6 +148,7 @@ class Membership {
   const Epoch& basis() const;
   bool is_at(const PrepareReport& report, Turn target) const;
   Epoch make_epoch(const std::vector<Member>& survivors, Turn target) const;
+  std::vector<Skipped> skipped_at(const std::vector<Member>& survivors, Turn target) const;
   void send_decision(const std::vector<RankId>& left_out);
   void clear_prepare();
   void send(RankId to, ControlMessage message);
@@ -154,6 +163,9 @@ class Membership {
   std::map<RankId, Loss> lost_;  // of members of epochs that may be in force
   EpochNumber preparing_;
   bool is_held_void_ = false;
+  bool is_held_back_ = false;
+  bool is_stop_wanted_ = false;
+  std::set<Skipped> skips_;  // wanted, and decided before
   std::set<RankId> targets_;
   std::map<RankId, PrepareReport> reports_;
   std::vector<MembershipEffect> effects_;

@@ -98,12 +98,14 @@ class MembershipTest : public ::testing::Test {
     bool has_voted = false;
     std::vector<uint32_t> held = {};
     uint32_t prepare = 0;  // 0: the running one
+    uint64_t step = 0;
   };
   std::vector<MembershipEffect> report(const Report& r) {
     PrepareReport message{
         .prepare = r.prepare == 0 ? membership_.preparing() : EpochNumber(r.prepare),
         .epoch = EpochNumber(r.epoch),
         .committed = Turn(r.committed),
+        .step = Step(r.step),
         .has_voted = r.has_voted,
         .held = {}};
     for (const uint32_t m : r.held) message.held.push_back(MicroBatch(m));
@@ -432,6 +434,86 @@ TEST_F(MembershipTest, Reform_AsksTheSameMembers_AndCanVoidWhatTheyHold) {
   report({.slot = 0, .held = {0, 2}});
   report({.slot = 1, .held = {1, 3}});
   EXPECT_EQ(membership_.base().lost_owner, (std::vector<MemberIndex>{0, 1, 0, 1}));
+}
+
+// --- What nobody is to compute, and the last commit ---
+
+TEST_F(MembershipTest, Skip_IsPartOfTheDecisionAndOfEveryEpochOfThatStep) {
+  start({0, 1, 2});
+  lose(2);
+  membership_.skip(Step(4), MicroBatch(2));
+  report({.slot = 0, .committed = 5, .held = {0}, .step = 4});
+  report({.slot = 1, .committed = 5, .held = {1}, .step = 4});
+  const std::vector<Skipped> skipped{{Step(4), MicroBatch(2)}};
+  EXPECT_EQ(membership_.base().skipped, skipped);
+  EXPECT_EQ(membership_.base().lost_owner, (std::vector<MemberIndex>{kHeld, kHeld, kHeld, 0}));
+
+  ASSERT_TRUE(announce({0, 1, 3}));
+  collect();
+  EXPECT_EQ(membership_.planned()->skipped, skipped) << "a flagged round may follow in it";
+
+  Membership next = restarted(journal_.size());
+  next.reform({});
+  for (const uint32_t slot : {0u, 1u, 3u}) {
+    PrepareReport message{.prepare = next.preparing(),
+                          .epoch = EpochNumber(slot == 3 ? 0 : 2),
+                          .committed = Turn(slot == 3 ? 0 : 5),
+                          .step = Step(slot == 3 ? 0 : 4),
+                          .has_voted = false,
+                          .held = {}};
+    next.report(rank_id(slot), message);
+  }
+  EXPECT_EQ(next.base().skipped, skipped) << "after a restart too";
+}
+
+TEST_F(MembershipTest, Skip_OfAStepThatIsCommitted_IsForgotten) {
+  start({0, 1});
+  membership_.skip(Step(4), MicroBatch(2));
+  membership_.reform({});
+  report({.slot = 0, .committed = 6, .step = 5});
+  report({.slot = 1, .committed = 6, .step = 5});
+  EXPECT_TRUE(membership_.base().skipped.empty());
+}
+
+// It has not ended by it yet; if it does, the next decision skips it.
+TEST_F(MembershipTest, Skip_OfWhatASurvivorHolds_WaitsForItsEnd) {
+  start({0, 1, 2});
+  membership_.skip(Step(0), MicroBatch(2));
+  lose(2);
+  report({.slot = 0, .held = {0}});
+  report({.slot = 1, .held = {1, 2}});
+  EXPECT_TRUE(membership_.base().skipped.empty());
+  lose(1);
+  report({.slot = 0, .epoch = 2, .held = {0}});
+  EXPECT_EQ(membership_.base().skipped, (std::vector<Skipped>{{Step(0), MicroBatch(2)}}));
+}
+
+TEST_F(MembershipTest, HoldBack_KeepsTheDecisionUntilItIsReleased) {
+  start({0, 1, 2});
+  membership_.hold_back(true);
+  lose(2);
+  report({.slot = 0});
+  report({.slot = 1});
+  EXPECT_EQ(phase(), Membership::Phase::Preparing);
+  membership_.hold_back(false);
+  EXPECT_EQ(only<Decided>(collect()).size(), 1u);
+}
+
+TEST_F(MembershipTest, StopAtTarget_MakesTheDecisionAndThoseAfterItTheLast) {
+  start({0, 1, 2});
+  membership_.stop_at_target();
+  lose(2);
+  report({.slot = 0});
+  report({.slot = 1});
+  EXPECT_TRUE(membership_.base().is_last);
+  Membership next = restarted(journal_.size());
+  next.lost(rank_id(1), Loss::Ended);
+  next.report(rank_id(0), {.prepare = next.preparing(),
+                           .epoch = EpochNumber(2),
+                           .committed = Turn(0),
+                           .has_voted = false,
+                           .held = {}});
+  EXPECT_TRUE(next.base().is_last);
 }
 
 // --- Planned changes ---

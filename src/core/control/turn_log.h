@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "core/model/epoch.h"
 #include "core/model/incident.h"
 #include "core/model/sample.h"
 
@@ -20,6 +21,11 @@ class TurnLog {
   static constexpr Duration kPatience = Duration::seconds(1);
 
   explicit TurnLog(uint32_t micro_batches) : micro_batches_(micro_batches) {}
+
+  // Turns that are committed in `epoch` lack what it skips.
+  void note_skipped(const Epoch& epoch) {
+    if (!epoch.skipped.empty()) skipped_[epoch.number] = epoch.skipped;
+  }
 
   // False for a sample that is known: agents send the last ones again on a new stream.
   bool is_new(RankId rank, const RankSample& sample) const {
@@ -39,6 +45,7 @@ class TurnLog {
     turn.at = std::max(turn.at, sample.committed);
     turn.micro_batches += sample.micro_batches;
     turn.is_flagged = sample.is_flagged;
+    turn.skipped = skipped_of(turn.epoch, turn.step);
     turn.compute += sample.compute;
     turn.wait += sample.wait;
     newest_ = std::max(newest_, sample.committed);
@@ -66,13 +73,22 @@ class TurnLog {
     std::set<RankId> reporters;
   };
   bool is_through(const TurnCommitted& turn) const {
-    return turn.micro_batches >= micro_batches_ || newest_ - turn.at > kPatience;
+    return turn.micro_batches + turn.skipped >= micro_batches_ || newest_ - turn.at > kPatience;
+  }
+  uint32_t skipped_of(EpochNumber epoch, Step step) const {
+    const auto found = skipped_.find(epoch);
+    if (found == skipped_.end()) return 0;
+    return static_cast<uint32_t>(
+        std::count_if(found->second.begin(), found->second.end(),
+                      [step](const Skipped& each) { return each.step == step; }));
   }
 
   uint32_t micro_batches_;
   Turn first_open_;
   Instant newest_;
   std::map<Turn, Open> open_;
+  // By epoch; only those that skip something, and an epoch skips nothing of steps before its own.
+  std::map<EpochNumber, std::vector<Skipped>> skipped_;
 };
 
 }  // namespace paceline::control

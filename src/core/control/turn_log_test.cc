@@ -38,6 +38,25 @@ TEST(TurnLog, SampleSentAgain_IsKnown) {
   EXPECT_FALSE(log.is_new(rank(1), sample(0, 10)));  // given out
 }
 
+TEST(TurnLog, SkippedMicroBatch_IsNotWaitedFor) {
+  TurnLog log(kMicroBatches);
+  Epoch epoch;
+  epoch.number = EpochNumber(3);
+  epoch.skipped = {{Step(1), MicroBatch(2)}};
+  log.note_skipped(epoch);
+  const auto in_epoch = [](uint64_t turn, uint32_t micro_batches) {
+    RankSample reported = sample(turn, 10, micro_batches);
+    reported.epoch = EpochNumber(3);
+    return reported;
+  };
+  const std::vector<TurnCommitted> before = log.add(rank(0), in_epoch(0, 4));
+  ASSERT_EQ(before.size(), 1u);
+  EXPECT_EQ(before[0].skipped, 0u) << "of another step";
+  const std::vector<TurnCommitted> turns = log.add(rank(0), in_epoch(1, 3));
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_EQ(turns[0].skipped, 1u);
+}
+
 TEST(TurnLog, TurnThatStaysIncomplete_HoldsUpNobodyForLong) {
   TurnLog log(kMicroBatches);
   log.add(rank(0), sample(0, 10));

@@ -38,6 +38,7 @@ struct PrepareReport {
   EpochNumber prepare;
   EpochNumber epoch;             // the epoch that it is in
   Turn committed;                // turns committed so far; the running turn has this number
+  Step step = {};                // that the running turn belongs to
   bool has_voted = false;        // for turn `committed`, in `epoch`
   std::vector<MicroBatch> held;  // micro-batches of turn `committed` that it has begun; ascending
   bool operator==(const PrepareReport&) const = default;

@@ -5,12 +5,14 @@
 // its members stand and who computes what nobody holds of that turn.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "base/hash.h"
 #include "core/model/ids.h"
+#include "core/model/micro_batch.h"
 
 namespace paceline {
 
@@ -34,6 +36,15 @@ inline constexpr MemberIndex kNoMember = 0xffff;
 
 enum class EpochKind : uint8_t { Planned, Emergency };
 
+// A micro-batch that nobody computes: poison, left out at the user's wish.
+struct Skipped {
+  Step step;
+  MicroBatch micro_batch;
+  auto operator<=>(const Skipped&) const = default;
+};
+// Of one job. A program that needs more has another fault.
+inline constexpr size_t kMaxSkipped = 64;
+
 struct Epoch {
   EpochNumber number;
   EpochKind kind = EpochKind::Emergency;
@@ -41,8 +52,11 @@ struct Epoch {
   // owner[m] computes micro-batch m of every step begun in this epoch. Size V. A member may own
   // none.
   std::vector<MemberIndex> owner;
-  // Ends the job in order: its members begin no step in it.
+  // Ends the job in order: its members begin no step in it, and if they enter it by a decision they
+  // give up the step that is open.
   bool is_last = false;
+  // Of the running step, and of later ones if they are known: ascending. Its tag is not in any sum.
+  std::vector<Skipped> skipped = {};
 
   // Emergency only. The turn that the members stand at when they enter: all have committed exactly
   // `target` turns.
@@ -61,6 +75,24 @@ struct Epoch {
     return std::nullopt;
   }
   bool has(RankId rank) const { return index_of(rank).has_value(); }
+  bool skips(Step step, MicroBatch m) const {
+    return std::find(skipped.begin(), skipped.end(), Skipped{step, m}) != skipped.end();
+  }
+  uint32_t skipped_of(Step step) const {
+    return static_cast<uint32_t>(std::count_if(
+        skipped.begin(), skipped.end(), [step](const Skipped& each) { return each.step == step; }));
+  }
+  // What the skipped micro-batches would have added to the tag of a sum of `step`.
+  uint64_t skipped_tag(uint64_t job_seed, Step step) const {
+    uint64_t sum = 0;
+    for (const Skipped& each : skipped)
+      if (each.step == step) sum += micro_batch_tag(job_seed, step, each.micro_batch);
+    return sum;
+  }
+  // The tag of a complete sum of `step`: each micro-batch that is not skipped exactly once. O(V).
+  uint64_t complete_tag(uint64_t job_seed, Step step) const {
+    return paceline::complete_tag(job_seed, step, micro_batches()) - skipped_tag(job_seed, step);
+  }
 
   // All that decides what its members do. The number alone does not: until it is journaled, one
   // number can become any of several decisions.
@@ -73,6 +105,8 @@ struct Epoch {
     for (const MemberIndex index : owner) digest.add(index);
     digest.add(lost_owner.size());
     for (const MemberIndex index : lost_owner) digest.add(index);
+    digest.add(skipped.size());
+    for (const Skipped& each : skipped) digest.add(each.step.value()).add(each.micro_batch.value());
   }
 };
 

@@ -139,6 +139,7 @@ struct RankEnded {
   RankPhase phase = RankPhase::Starting;
   Step step;
   MicroBatch micro_batch;
+  uint64_t micro_batch_seed = 0;        // of micro_batch, as the program was told
   std::vector<std::string> last_lines;  // of its output; bounded
   bool operator==(const RankEnded&) const = default;
 };

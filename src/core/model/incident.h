@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "core/model/host_message.h"
 #include "core/model/ids.h"
+#include "core/model/job.h"
 
 namespace paceline {
 
@@ -37,6 +38,7 @@ enum class ActionKind : uint8_t {
   RollBack,
   IsolateHost,
   Stop,
+  Skip,  // a micro-batch is left out
 };
 
 struct Alternative {
@@ -70,6 +72,7 @@ enum class Verdict : uint8_t { Completed, Failed, Stopped };
 
 struct JobStarted {
   uint32_t hosts = 0, ranks = 0, spares = 0, micro_batches = 0;
+  ReduceMode reduce = ReduceMode::Exact;
   bool operator==(const JobStarted&) const = default;
 };
 // At most one per window: the newest commit that the controller knows.
@@ -89,6 +92,7 @@ struct TurnCommitted {
   Instant at;
   uint32_t micro_batches = 0;  // sum over the ranks that have reported it; V when all have
   bool is_flagged = false;
+  uint32_t skipped = 0;    // micro-batches that its epoch leaves out
   Duration compute, wait;  // summed over the ranks
   bool operator==(const TurnCommitted&) const = default;
 };

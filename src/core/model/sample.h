@@ -44,7 +44,8 @@ struct RankView {
   EpochNumber epoch;
   Turn committed;
   Step step;
-  MicroBatch micro_batch;   // in Compute
+  MicroBatch micro_batch;  // in Compute
+  uint64_t micro_batch_seed = 0;
   Instant last_beat;        // of the library's own thread
   bool is_stopped = false;  // all threads stopped by a signal (state T)
   bool is_traced = false;   // under a debugger (state t)

@@ -62,7 +62,8 @@ void RankCore::sum_reduced(BucketId id, uint64_t tag, bool is_flagged) {
   CHECK(id.value() < buckets_.size(), id);
   Bucket& bucket = buckets_[id.value()];
   CHECK(is_running() && bucket.is_sent && !bucket.has_sum, id);
-  const uint64_t expected = complete_tags_.of(position_.step);
+  const uint64_t expected =
+      complete_tags_.of(position_.step) - epoch_.skipped_tag(seed_, position_.step);
   bucket.has_sum = true;
   bucket.is_flagged = is_flagged;
   bucket.is_mismatched = tag != expected;
@@ -93,6 +94,7 @@ void RankCore::take(const Prepare& message) {  // rule 9
   PrepareReport report{.prepare = promised_,
                        .epoch = epoch_.number,
                        .committed = position_.committed,
+                       .step = position_.step,
                        .has_voted = votes_.has_cast(),
                        .held = {}};
   report.held.assign(held_.begin(), held_.end());
@@ -113,12 +115,15 @@ void RankCore::take(const Activate& message) {  // rule 18
   const bool is_held_void = std::any_of(held_.begin(), held_.end(), [&](MicroBatch m) {
     return next.lost_owner[m.value()] != kNoMember;
   });
-  if (is_held_void) drop_contributions();
+  if (is_held_void || next.is_last) drop_contributions();
   phase_ = Phase::Member;
   is_promised_ = false;
   enter(next);
-  for (uint32_t m = 0; m < next.micro_batches(); ++m)
-    if (next.lost_owner[m] == *self_index_) todo_.insert(MicroBatch(m));
+  if (next.is_last) {
+    is_open_ = false;
+    return;
+  }
+  take_lost_share();
   settle();
 }
 
@@ -260,7 +265,18 @@ void RankCore::drop_contributions() {
   effects_.push_back(DropContributions{});
 }
 
-void RankCore::take_regular_share() { todo_.insert(share_.begin(), share_.end()); }
+void RankCore::take_regular_share() {
+  for (const MicroBatch m : share_) take_unless_skipped(m);
+}
+
+void RankCore::take_lost_share() {
+  for (uint32_t m = 0; m < epoch_.micro_batches(); ++m)
+    if (epoch_.lost_owner[m] == *self_index_) take_unless_skipped(MicroBatch(m));
+}
+
+void RankCore::take_unless_skipped(MicroBatch m) {
+  if (!epoch_.skips(position_.step, m)) todo_.insert(m);
+}
 
 void RankCore::leave() {
   phase_ = Phase::Left;

@@ -176,7 +176,10 @@ class RankCore {
   void enter(const Epoch& epoch);
   void clear_sums();
   void drop_contributions();
+  // What the epoch gives this rank of the running step, but for what it skips.
   void take_regular_share();
+  void take_lost_share();
+  void take_unless_skipped(MicroBatch m);
   void leave();
 
   RankId self_;

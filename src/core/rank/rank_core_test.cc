@@ -342,6 +342,78 @@ TEST_F(RankCoreTest, Activate_AtTheTarget_DropsSumsAndVotesAndReducesAgain) {
       << "the same accumulators, in the new epoch";
 }
 
+// Micro-batch 2 of step 0 is nobody's in epoch 2, whoever it was given to by the regular share.
+TEST_F(RankCoreTest, Activate_ThatSkips_IsVotedWithoutTheSkipped) {
+  start_with_peer();
+  compute_share();
+  prepare(2);
+  Epoch decision = emergency({.number = 2, .slots = {0}, .lost_owner = {kNone, kNone, kNone, 0}});
+  decision.skipped = {{Step(0), MicroBatch(2)}};
+  core_.control(Activate{decision});
+  EXPECT_EQ(compute_share(), (std::vector<uint32_t>{3}));
+  const uint64_t rest = complete() - micro_batch_tag(kSeed, Step(0), MicroBatch(2));
+  EXPECT_EQ(core_.held_tag(), rest);
+  for (uint32_t b = 0; b < kBuckets; ++b) core_.sum_reduced(BucketId(b), rest, false);
+  const auto effects = core_.take_effects();
+  EXPECT_TRUE(only<TagMismatch>(effects).empty());
+  EXPECT_EQ(only<CommitTurn>(effects).size(), 1u);
+  core_.begin_step();
+  EXPECT_EQ(compute_share(), (std::vector<uint32_t>{0, 1, 2, 3})) << "of the next step";
+}
+
+// Flagged, the same step is computed again, and the micro-batch is still nobody's.
+TEST_F(RankCoreTest, FlaggedRound_KeepsWhatIsSkipped) {
+  start_with_peer();
+  compute_share();
+  prepare(2);
+  Epoch decision = emergency({.number = 2, .slots = {0}, .lost_owner = {kNone, kNone, kNone, 0}});
+  decision.skipped = {{Step(0), MicroBatch(2)}};
+  core_.control(Activate{decision});
+  compute_share();
+  for (uint32_t b = 0; b < kBuckets; ++b)
+    core_.sum_reduced(BucketId(b), decision.complete_tag(kSeed, Step(0)), true);
+  EXPECT_EQ(core_.position(), (Position{Turn(1), Step(0), 1}));
+  EXPECT_EQ(compute_share(), (std::vector<uint32_t>{0, 1, 3}));
+}
+
+TEST_F(RankCoreTest, Sum_WithTheSkippedInIt_IsNotVoted) {
+  start_with_peer();
+  compute_share();
+  prepare(2);
+  Epoch decision = emergency({.number = 2, .slots = {0}, .lost_owner = {kNone, kNone, kNone, 0}});
+  decision.skipped = {{Step(0), MicroBatch(2)}};
+  core_.control(Activate{decision});
+  compute_share();
+  reduce_all();
+  EXPECT_EQ(only<TagMismatch>(core_.take_effects()).size(), kBuckets);
+  EXPECT_FALSE(core_.has_voted());
+}
+
+TEST_F(RankCoreTest, Activate_OfTheLastEpoch_GivesTheStepUp) {
+  start_with_peer();
+  compute_share();
+  reduce_all();
+  prepare(2);
+  Epoch decision = emergency({.number = 2, .slots = {0, 2}, .lost_owner = {kNone, kNone, 1, 1}});
+  decision.is_last = true;
+  core_.control(Activate{decision});
+  EXPECT_FALSE(core_.is_open());
+  EXPECT_FALSE(core_.has_work());
+  EXPECT_EQ(core_.held_count(), 0u);
+  const auto effects = core_.take_effects();
+  EXPECT_EQ(only<DropContributions>(effects).size(), 1u);
+  EXPECT_TRUE(only<StartReduction>(effects).empty());
+  EXPECT_EQ(core_.position(), (Position{Turn(0), Step(0), 0})) << "where it stood";
+}
+
+TEST_F(RankCoreTest, Report_SaysWhatStepTheRunningTurnBelongsTo) {
+  start_alone();
+  compute_share();
+  reduce_all(true);  // turn 1 is the second round of step 0
+  EXPECT_EQ(core_.position(), (Position{Turn(1), Step(0), 1}));
+  EXPECT_EQ(prepare(2).step, Step(0));
+}
+
 TEST_F(RankCoreTest, Out_WithAVotedTurnBelowTheTarget_RollsForwardAndLeaves) {
   start_with_peer();
   compute_share();

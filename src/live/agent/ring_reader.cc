@@ -85,6 +85,7 @@ RankView RingReader::view() const {
           .committed = Turn(now.committed.load(kRelaxed)),
           .step = Step(now.step.load(kRelaxed)),
           .micro_batch = MicroBatch(now.micro_batch.load(kRelaxed)),
+          .micro_batch_seed = now.micro_batch_seed.load(kRelaxed),
           .last_beat = instant(now.last_beat.load(kRelaxed)),
           .cpu_time = {},
           .refused_since = instant(now.refused_since.load(kRelaxed))};

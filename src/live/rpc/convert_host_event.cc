@@ -29,6 +29,7 @@ void write(const RankView& view, proto::RankView& message) {
   message.set_committed(view.committed.value());
   message.set_step(view.step.value());
   message.set_micro_batch(view.micro_batch.value());
+  message.set_micro_batch_seed(view.micro_batch_seed);
   message.set_last_beat(view.last_beat.in_nanoseconds());
   message.set_is_stopped(view.is_stopped);
   message.set_is_traced(view.is_traced);
@@ -86,6 +87,7 @@ struct Writer {
     report.set_prepare(from.report.prepare.value());
     report.set_epoch(from.report.epoch.value());
     report.set_committed(from.report.committed.value());
+    report.set_step(from.report.step.value());
     report.set_has_voted(from.report.has_voted);
     for (const MicroBatch m : from.report.held) report.add_held(m.value());
   }
@@ -106,6 +108,7 @@ struct Writer {
     message.set_phase(static_cast<uint32_t>(ended.phase));
     message.set_step(ended.step.value());
     message.set_micro_batch(ended.micro_batch.value());
+    message.set_micro_batch_seed(ended.micro_batch_seed);
     for (const std::string& line : ended.last_lines) message.add_last_lines(line);
   }
   void operator()(const RankDone& done) const {
@@ -173,6 +176,7 @@ PrepareReport read(const proto::PrepareReport& message, Reader& reader) {
   PrepareReport report{.prepare = EpochNumber(message.prepare()),
                        .epoch = EpochNumber(message.epoch()),
                        .committed = Turn(message.committed()),
+                       .step = Step(message.step()),
                        .has_voted = message.has_voted(),
                        .held = {}};
   if (!reader.allows(message.held_size(), kMaxMicroBatches, "too many micro-batches"))
@@ -194,6 +198,7 @@ RankEnded read(const proto::RankEnded& message, Reader& reader) {
                   .phase = reader.enumeration(message.phase(), RankPhase::Done),
                   .step = Step(message.step()),
                   .micro_batch = reader.micro_batch(message.micro_batch()),
+                  .micro_batch_seed = message.micro_batch_seed(),
                   .last_lines = {}};
   if (!reader.allows(message.last_lines_size(), kMaxLines, "too many lines")) return ended;
   for (const std::string& line : message.last_lines())
@@ -209,6 +214,7 @@ RankView read(const proto::RankView& message, Reader& reader) {
           .committed = Turn(message.committed()),
           .step = Step(message.step()),
           .micro_batch = reader.micro_batch(message.micro_batch()),
+          .micro_batch_seed = message.micro_batch_seed(),
           .last_beat = reader.instant(message.last_beat()),
           .is_stopped = message.is_stopped(),
           .is_traced = message.is_traced(),

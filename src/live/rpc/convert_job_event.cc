@@ -43,6 +43,7 @@ struct Writer {
     message.set_ranks(started.ranks);
     message.set_spares(started.spares);
     message.set_micro_batches(started.micro_batches);
+    message.set_reduce(static_cast<uint32_t>(started.reduce));
   }
   void operator()(const JobProgress& progress) const {
     proto::JobProgress& message = *out.mutable_progress();
@@ -60,6 +61,7 @@ struct Writer {
     message.set_at(turn.at.in_nanoseconds());
     message.set_micro_batches(turn.micro_batches);
     message.set_is_flagged(turn.is_flagged);
+    message.set_skipped(turn.skipped);
     message.set_compute(turn.compute.in_nanoseconds());
     message.set_wait(turn.wait.in_nanoseconds());
   }
@@ -110,7 +112,7 @@ Incident read(const proto::Incident& message, Reader& reader) {
       .micro_batches_redone = message.micro_batches_redone(),
       .step = Step(message.step()),
       .evidence = reader.text(message.evidence()),
-      .action = reader.enumeration(message.action(), ActionKind::Stop),
+      .action = reader.enumeration(message.action(), ActionKind::Skip),
       .reason = reader.text(message.reason()),
       .alternatives = {},
       .was_only_observed = message.was_only_observed(),
@@ -121,7 +123,7 @@ Incident read(const proto::Incident& message, Reader& reader) {
   if (!reader.allows(message.alternatives_size(), kMaxAlternatives, "too many alternatives"))
     return incident;
   for (const proto::Alternative& item : message.alternatives()) {
-    incident.alternatives.push_back({.action = reader.enumeration(item.action(), ActionKind::Stop),
+    incident.alternatives.push_back({.action = reader.enumeration(item.action(), ActionKind::Skip),
                                      .cost_rank_ms = item.cost_rank_ms(),
                                      .why = reader.text(item.why())});
   }
@@ -143,6 +145,7 @@ TurnCommitted read(const proto::TurnCommitted& message, Reader& reader) {
           .at = reader.instant(message.at()),
           .micro_batches = message.micro_batches(),
           .is_flagged = message.is_flagged(),
+          .skipped = message.skipped(),
           .compute = reader.duration(message.compute()),
           .wait = reader.duration(message.wait())};
 }
@@ -164,7 +167,8 @@ JobEvent read(const proto::JobEvent& message, Reader& reader) {
       return JobStarted{.hosts = message.started().hosts(),
                         .ranks = message.started().ranks(),
                         .spares = message.started().spares(),
-                        .micro_batches = message.started().micro_batches()};
+                        .micro_batches = message.started().micro_batches(),
+                        .reduce = reader.enumeration(message.started().reduce(), ReduceMode::Fast)};
     case proto::JobEvent::kProgress:
       return read(message.progress());
     case proto::JobEvent::kTurnCommitted:

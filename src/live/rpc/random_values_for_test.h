@@ -100,8 +100,11 @@ class RandomValues {
   JobEvent job_event() {
     switch (rng_.below(10)) {
       case 0:
-        return JobStarted{
-            .hosts = small(), .ranks = small(), .spares = small(), .micro_batches = small()};
+        return JobStarted{.hosts = small(),
+                          .ranks = small(),
+                          .spares = small(),
+                          .micro_batches = small(),
+                          .reduce = pick(ReduceMode::Fast)};
       case 1:
         return JobProgress{.committed = turn(),
                            .step = step(),
@@ -115,6 +118,7 @@ class RandomValues {
                              .at = instant(),
                              .micro_batches = small(),
                              .is_flagged = flag(),
+                             .skipped = small(),
                              .compute = duration(),
                              .wait = duration()};
       case 3:
@@ -171,12 +175,17 @@ class RandomValues {
             .checkpoint_every = number()};
   }
 
+  std::vector<std::string> lines() {
+    return list([this] { return text(); });
+  }
+
   Epoch whole_epoch() {
     Epoch result{.number = epoch(),
                  .kind = pick(EpochKind::Emergency),
                  .members = {},
                  .owner = {},
                  .is_last = flag(),
+                 .skipped = {},
                  .target = turn(),
                  .lost_owner = {}};
     const uint64_t members = 1 + rng_.below(6);
@@ -189,6 +198,9 @@ class RandomValues {
     const uint64_t micro_batches = members + rng_.below(20);
     for (uint64_t m = 0; m < micro_batches; ++m)
       result.owner.push_back(static_cast<MemberIndex>(rng_.below(members)));
+    for (uint64_t n = rng_.below(3); n > 0; --n)
+      result.skipped.push_back(
+          {step(), MicroBatch(static_cast<uint32_t>(rng_.below(micro_batches)))});
     if (result.kind == EpochKind::Planned) {
       result.target = Turn();
     } else {
@@ -260,8 +272,12 @@ class RandomValues {
             .process_id = process_id()};
   }
   PrepareReport report() {
-    PrepareReport result{
-        .prepare = epoch(), .epoch = epoch(), .committed = turn(), .has_voted = flag(), .held = {}};
+    PrepareReport result{.prepare = epoch(),
+                         .epoch = epoch(),
+                         .committed = turn(),
+                         .step = step(),
+                         .has_voted = flag(),
+                         .held = {}};
     for (uint32_t m = 0; m < 40; ++m)
       if (flag()) result.held.emplace_back(m);
     return result;
@@ -274,6 +290,7 @@ class RandomValues {
             .committed = turn(),
             .step = step(),
             .micro_batch = micro_batch(),
+            .micro_batch_seed = number(),
             .last_beat = instant(),
             .is_stopped = flag(),
             .is_traced = flag(),
@@ -317,10 +334,10 @@ class RandomValues {
                     .micro_batches_redone = small(),
                     .step = step(),
                     .evidence = text(),
-                    .action = pick(ActionKind::Stop),
+                    .action = pick(ActionKind::Skip),
                     .reason = text(),
                     .alternatives = list([this] {
-                      return Alternative{.action = pick(ActionKind::Stop),
+                      return Alternative{.action = pick(ActionKind::Skip),
                                          .cost_rank_ms = process_id(),
                                          .why = text()};
                     }),

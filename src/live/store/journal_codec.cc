@@ -67,6 +67,9 @@ struct Writer {
     message.set_step(blamed.step.value());
     message.set_micro_batch(blamed.micro_batch.value());
     write(blamed.rank, *message.mutable_rank());
+    message.set_seed(blamed.seed);
+    message.set_host_name(blamed.host_name);
+    for (const std::string& line : blamed.last_lines) message.add_last_lines(line);
   }
   void operator()(const control::IncidentOpened& opened) const {
     proto::IncidentOpened& message = *out.mutable_incident_opened();
@@ -81,6 +84,19 @@ struct Writer {
     message.set_step(finished.step.value());
   }
 };
+
+control::MicroBatchBlamed read_blamed(const proto::MicroBatchBlamed& message, Reader& reader) {
+  control::MicroBatchBlamed blamed{.step = Step(message.step()),
+                                   .micro_batch = reader.micro_batch(message.micro_batch()),
+                                   .rank = read(message.rank(), reader),
+                                   .seed = message.seed(),
+                                   .host_name = reader.text(message.host_name()),
+                                   .last_lines = {}};
+  if (!reader.allows(message.last_lines_size(), rpc::kMaxLines, "too many lines")) return blamed;
+  for (const std::string& line : message.last_lines())
+    blamed.last_lines.push_back(reader.text(line));
+  return blamed;
+}
 
 control::JournalRecord read_record(const proto::JournalRecord& message, Reader& reader) {
   switch (message.kind_case()) {
@@ -103,10 +119,7 @@ control::JournalRecord read_record(const proto::JournalRecord& message, Reader& 
     case proto::JournalRecord::kEpochSettled:
       return EpochSettled{.number = EpochNumber(message.epoch_settled())};
     case proto::JournalRecord::kMicroBatchBlamed:
-      return control::MicroBatchBlamed{
-          .step = Step(message.micro_batch_blamed().step()),
-          .micro_batch = reader.micro_batch(message.micro_batch_blamed().micro_batch()),
-          .rank = read(message.micro_batch_blamed().rank(), reader)};
+      return read_blamed(message.micro_batch_blamed(), reader);
     case proto::JournalRecord::kIncidentOpened:
       return control::IncidentOpened{
           .id = message.incident_opened().id(),

@@ -73,8 +73,12 @@ control::JournalRecord random_record(Rng& rng) {
     case 6:
       return EpochSettled{.number = values.epoch()};
     case 7:
-      return control::MicroBatchBlamed{
-          .step = values.step(), .micro_batch = values.micro_batch(), .rank = values.rank()};
+      return control::MicroBatchBlamed{.step = values.step(),
+                                       .micro_batch = values.micro_batch(),
+                                       .rank = values.rank(),
+                                       .seed = values.number(),
+                                       .host_name = values.text(),
+                                       .last_lines = values.lines()};
     case 8:
       return control::IncidentOpened{.id = values.small(),
                                      .kind = values.pick(IncidentKind::Unknown)};

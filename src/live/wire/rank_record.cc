@@ -55,6 +55,11 @@ void fields(Archive& a, Ref<Archive, Epoch> epoch) {
   a.list(epoch.members, kMaxRanks, [&](auto& member) { place_fields(a, member); });
   owner_fields(a, epoch.owner, epoch.members.size());
   a.flag(epoch.is_last);
+  a.list(epoch.skipped, kMaxSkipped, [&](auto& skipped) {
+    a.number(skipped.step);
+    a.number(skipped.micro_batch);
+    a.require(skipped.micro_batch.value() < epoch.owner.size());
+  });
   a.number(epoch.target);
   owner_fields(a, epoch.lost_owner, epoch.members.size());
   a.require(epoch.lost_owner.empty() || epoch.lost_owner.size() == epoch.owner.size());
@@ -99,6 +104,7 @@ void fields(Archive& a, Ref<Archive, PrepareReport> report) {
   a.number(report.prepare);
   a.number(report.epoch);
   a.number(report.committed);
+  a.number(report.step);
   a.flag(report.has_voted);
   a.list(report.held, kMaxMicroBatches, [&](auto& m) {
     a.number(m);

@@ -84,8 +84,8 @@ class RandomRecord {
   RankId rank() { return {SlotId(u32()), Incarnation(u32())}; }
   Endpoint endpoint() { return {u32(), static_cast<uint16_t>(u32())}; }
   PrepareReport report() {
-    PrepareReport report{
-        EpochNumber(u32()), EpochNumber(u32()), Turn(u64()), rng_.below(2) == 1, {}};
+    PrepareReport report{EpochNumber(u32()), EpochNumber(u32()), Turn(u64()),
+                         Step(u64()),        rng_.below(2) == 1, {}};
     for (uint32_t m = 0; m < 20; ++m)
       if (rng_.below(2) == 0) report.held.push_back(MicroBatch(m));
     return report;
@@ -96,6 +96,7 @@ class RandomRecord {
                 .members = {},
                 .owner = {},
                 .is_last = rng_.below(2) == 1,
+                .skipped = {},
                 .target = Turn(u64()),
                 .lost_owner = {}};
     const auto members = static_cast<MemberIndex>(1 + rng_.below(5));
@@ -107,6 +108,8 @@ class RandomRecord {
       if (epoch.kind == EpochKind::Emergency)
         epoch.lost_owner.push_back(
             rng_.below(2) == 0 ? kNoMember : static_cast<MemberIndex>(rng_.below(members)));
+      if (rng_.below(4) == 0)
+        epoch.skipped.push_back({Step(u64()), MicroBatch(static_cast<uint32_t>(m))});
     }
     return epoch;
   }

@@ -52,8 +52,9 @@ struct RankNow {
   std::atomic<uint32_t> phase;  // RankPhase
   std::atomic<int64_t> phase_since;
   std::atomic<uint32_t> micro_batch;  // begun last
-  std::atomic<uint32_t> begun;        // micro-batches begun in this turn
-  std::atomic<uint32_t> reducing;     // buckets sent and not yet reduced; != 0 is "reduce"
+  std::atomic<uint64_t> micro_batch_seed;
+  std::atomic<uint32_t> begun;     // micro-batches begun in this turn
+  std::atomic<uint32_t> reducing;  // buckets sent and not yet reduced; != 0 is "reduce"
   std::atomic<uint32_t> has_voted;
   std::atomic<int64_t> last_beat;      // of the library's own thread, every kBeatInterval at least
   std::atomic<uint32_t> main_thread;   // kernel thread id of the training thread

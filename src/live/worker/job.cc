@@ -251,6 +251,13 @@ paceline_status Job::finish_step() {
   for (;;) {
     const rank::RankCore& core = session_->core();
     session_->follow_donor({.takes_sums = true}, os::now());
+    // The step is given up: the job ends at the commit before it.
+    if (core.phase() == rank::Phase::Member && core.epoch().is_last && !core.is_open() &&
+        core.position().step == step_) {
+      stage_ = Stage::Ended;
+      status = PACELINE_LEFT;
+      break;
+    }
     // A joiner that has become a member takes part in the step that it is in.
     const bool is_here = core.position().step == step_ && !core.is_open();
     if (is_here && core.phase() == rank::Phase::Member) session_->begin_step(os::now());

@@ -86,6 +86,7 @@ std::optional<MicroBatch> Session::begin_micro_batch(Instant now) {
   const std::optional<MicroBatch> m = core_->begin_micro_batch();
   if (!m) return std::nullopt;
   current_ = Current{.micro_batch = *m,
+                     .seed = micro_batch_seed(options_.seed, core_->position().step, *m),
                      .is_void = false,
                      .is_done = std::vector<bool>(buckets_.size()),
                      .done_count = 0};

@@ -182,6 +182,7 @@ class Session final : private PeerHandler {
 
   struct Current {
     MicroBatch micro_batch;
+    uint64_t seed = 0;
     bool is_void = false;  // dropped by a decision: what is left of it is ignored
     std::vector<bool> is_done;
     size_t done_count = 0;
@@ -212,7 +213,12 @@ class Session final : private PeerHandler {
   std::vector<BucketId> due_reductions_;
 
   std::set<RankId> lost_told_;  // peers whose loss the agent knows of, in this epoch
-  std::optional<std::pair<Step, uint64_t>> complete_tag_;  // of the step, computed once
+  struct CompleteTag {
+    EpochNumber epoch;
+    Step step;
+    uint64_t tag = 0;
+  };
+  std::optional<CompleteTag> complete_tag_;  // of the step in the epoch, computed once
   bool is_released_ = false;
   bool has_changed_ = false;
   bool has_moved_ = false;  // frames that were kept may be current now

@@ -126,16 +126,16 @@ void Session::begin_round() {
   }
   const rank::Position& position = core_->position();
   const size_t members = epoch.members.size();
-  if (!complete_tag_ || complete_tag_->first != position.step)
-    complete_tag_ = {position.step,
-                     complete_tag(options_.seed, position.step, epoch.micro_batches())};
+  if (!complete_tag_ || complete_tag_->epoch != epoch.number ||
+      complete_tag_->step != position.step)
+    complete_tag_ = {epoch.number, position.step, epoch.complete_tag(options_.seed, position.step)};
   reducer_->begin({.epoch = epoch.number,
                    .turn = position.committed,
                    .members = static_cast<MemberIndex>(members),
                    .self = *self,
                    .next = epoch.members[(*self + 1u) % members].rank,
                    .previous = epoch.members[(*self + members - 1) % members].rank,
-                   .expected_tag = complete_tag_->second,
+                   .expected_tag = complete_tag_->tag,
                    .transport = members > 1 ? transport_.get() : nullptr});
 }
 
@@ -181,7 +181,10 @@ void Session::publish() {
   set(now.phase, is_preparing ? RankPhase::Prepare : clock_.phase());
   set(now.phase_since, (is_preparing ? promised_since_ : clock_.since()).in_nanoseconds());
   set(now.begun, begun_in_turn_);
-  if (current_) set(now.micro_batch, current_->micro_batch.value());
+  if (current_) {
+    set(now.micro_batch, current_->micro_batch.value());
+    set(now.micro_batch_seed, current_->seed);
+  }
   set(now.refused_since, refused_since_.in_nanoseconds());
   if (!core_) return;
   set(now.committed, core_->position().committed.value());

@@ -15,6 +15,7 @@ struct Model {
   uint32_t buckets = 2;
   uint64_t steps = 100;
   uint64_t seed = 1;
+  bool skips_poison = false;
 
   Duration micro_batch = Duration::milliseconds(5);  // compute, on a healthy rank
   uint32_t jitter_ppm = 50'000;                      // of it, uniform

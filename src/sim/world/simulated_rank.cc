@@ -185,9 +185,14 @@ void SimulatedRank::compute_or_finish() {
   const std::optional<MicroBatch> m = core_.begin_micro_batch();
   if (!m) return;
   set_loop(Loop::Computing);
+  micro_batch_ = *m;
   ++turn_micro_batches_;
   if (is_hung_) return;
   const Duration time = compute_time();
+  if (world_.is_poison({step_begun_, *m})) {
+    world_.queue().after(time / 2, [this] { enqueue([this] { world_.end_by_itself(id_); }); });
+    return;
+  }
   turn_compute_ += time;
   longest_compute_ = std::max(longest_compute_, time);
   world_.queue().after(time, [this, m] { enqueue([this, m] { micro_batch_done(*m); }); });
@@ -220,6 +225,10 @@ void SimulatedRank::settle() {
 
 void SimulatedRank::go_on() {
   if (loop_ != Loop::InFinish) return;
+  if (core_.epoch().is_last && !core_.is_open() && core_.position().step == step_begun_) {
+    finish_loop();  // the step is given up
+    return;
+  }
   if (core_.position().step != step_begun_ || core_.phase() == rank::Phase::Left) {
     if (core_.phase() == rank::Phase::Left) return;
     set_loop(Loop::Updating);
@@ -287,16 +296,17 @@ void SimulatedRank::carry_out(const rank::SendReport& effect) {
 void SimulatedRank::carry_out(const rank::Quiesce&) {}  // what is under way is refused on arrival
 
 void SimulatedRank::carry_out(const rank::CommitTurn& effect) {
-  const uint64_t complete = world_.complete_tag_of(effect.step);
+  const uint64_t complete = world_.complete_tag_of(effect.step) -
+                            sums_epoch_.skipped_tag(world_.model().seed, effect.step);
   bool holds_all = sums_.size() == world_.model().buckets;
   for (const auto& [bucket, tag] : sums_) holds_all &= tag == complete;
-  world_.safety().committed(id_, effect.turn, sums_epoch_, holds_all);
+  world_.safety().committed(id_, effect.turn, sums_epoch_.number, holds_all);
   sums_.clear();
   const Instant now = world_.queue().now();
   RankSample sample;
   sample.turn = effect.turn;
   sample.step = effect.step;
-  sample.epoch = sums_epoch_;
+  sample.epoch = sums_epoch_.number;
   sample.micro_batches = turn_micro_batches_;
   sample.begun = turn_begun_;
   sample.committed = now;
@@ -311,7 +321,7 @@ void SimulatedRank::carry_out(const rank::CommitTurn& effect) {
 void SimulatedRank::carry_out(const rank::DropContributions&) {}
 
 void SimulatedRank::carry_out(const rank::EnterEpoch& effect) {
-  sums_epoch_ = effect.number;
+  sums_epoch_ = core_.epoch();
   sums_.clear();
   const rank::Position& position = core_.position();
   world_.from_rank(*this, RankEntered{.rank = id_,
@@ -350,6 +360,8 @@ RankView SimulatedRank::view() const {
                : loop_ == Loop::Done      ? RankPhase::Done
                                           : RankPhase::Outside;
   view.phase_since = phase_since_;
+  view.micro_batch = micro_batch_;
+  view.micro_batch_seed = micro_batch_seed(world_.model().seed, step_begun_, micro_batch_);
   view.last_beat = is_frozen_ ? frozen_at_ : world_.queue().now();
   view.is_stopped = is_frozen_;
   view.refused_since = refused_since_;

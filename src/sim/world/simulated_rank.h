@@ -116,11 +116,12 @@ class SimulatedRank {
   uint64_t state_error_ = 0;  // what its state differs by from what it should be; a copy has it too
   Loop loop_ = Loop::Starting;
   Step step_begun_;
+  MicroBatch micro_batch_;  // begun last
   std::deque<Action> frozen_actions_;
   // What has to wait, by sender; none is empty between events.
   std::map<RankId, std::deque<PeerMessage>> inbox_;
   std::map<BucketId, uint64_t> sums_;  // tags of complete sums; they survive a Prepare
-  EpochNumber sums_epoch_;             // the epoch in which they were reduced
+  Epoch sums_epoch_;                   // the epoch in which they were reduced
   std::optional<Heal> heal_;
   RankId donor_;
   std::vector<RankSample> samples_;

@@ -22,6 +22,7 @@ JobSpec job_of(const Model& model) {
   spec.micro_batches = model.micro_batches;
   spec.seed = model.seed;
   spec.silence_limit = model.silence_limit;
+  spec.poison = model.skips_poison ? PoisonPolicy::Skip : PoisonPolicy::Stop;
   return spec;
 }
 
@@ -94,6 +95,8 @@ void World::observe(const JobEvent& event) {
   if (const auto* incident = std::get_if<IncidentChanged>(&event))
     incidents_[incident->incident.id] = incident->incident;
   if (const auto* ended = std::get_if<JobEnded>(&event)) ended_ = *ended;
+  if (const auto* turn = std::get_if<TurnCommitted>(&event))
+    if (turn->skipped > 0 && !turn->is_flagged) skipped_[turn->step] = turn->skipped;
   if (const auto* goodput = std::get_if<Goodput>(&event)) goodput_ = *goodput;
 }
 
@@ -143,7 +146,7 @@ void World::carry_out(SimulatedHost& host, agent::Effect effect) {
   } else if (const auto* start = std::get_if<agent::Spawn>(&effect)) {
     spawn(host, *start);
   } else if (const auto* end = std::get_if<agent::EndGroup>(&effect)) {
-    queue_.after(model_.local_delay, [this, rank = end->rank] { end_process(rank, true); });
+    queue_.after(model_.local_delay, [this, rank = end->rank] { end_process(rank, {}); });
   } else if (auto* tell = std::get_if<agent::TellRank>(&effect)) {
     const bool is_release = std::holds_alternative<Release>(tell->order);
     queue_.after(model_.local_delay,
@@ -151,7 +154,9 @@ void World::carry_out(SimulatedHost& host, agent::Effect effect) {
                    if (SimulatedRank* told = find(rank)) told->take_order(std::move(order));
                  });
     if (is_release)
-      queue_.after(model_.reap_time, [this, rank = tell->rank] { end_process(rank, false); });
+      queue_.after(model_.reap_time, [this, rank = tell->rank] {
+        end_process(rank, {.is_killed = false, .code = 0});
+      });
   } else if (std::holds_alternative<agent::Exit>(effect)) {
     host.agent.reset();
     ++host.agent_life;
@@ -177,7 +182,7 @@ void World::spawn(SimulatedHost& host, const agent::Spawn& effect) {
 }
 
 // The death bell rings at once, the exit status follows.
-void World::end_process(RankId id, bool is_killed) {
+void World::end_process(RankId id, End end) {
   SimulatedRank* rank = find(id);
   if (rank == nullptr || !rank->is_alive()) return;
   const RankView view = rank->view();
@@ -193,9 +198,9 @@ void World::end_process(RankId id, bool is_killed) {
     });
   };
   tell_agent(model_.local_delay, agent::BellRang{id, view});
-  tell_agent(model_.reap_time,
-             agent::ProcessEnded{
-                 .rank = id, .is_killed = is_killed, .code = is_killed ? 9 : 0, .view = view});
+  tell_agent(
+      model_.reap_time,
+      agent::ProcessEnded{.rank = id, .is_killed = end.is_killed, .code = end.code, .view = view});
 }
 
 void World::read_rings(SimulatedHost& host) {
@@ -315,6 +320,7 @@ Outcome World::run(Duration limit) {
   outcome.violation = safety_.violation();
   for (const auto& [id, incident] : incidents_) outcome.incidents.push_back(incident);
   outcome.goodput = goodput_;
+  outcome.skipped = skipped_;
   outcome.committed = safety_.newest();
   outcome.at = queue_.now();
   outcome.events = queue_.count();

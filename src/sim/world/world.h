@@ -31,6 +31,7 @@ struct Outcome {
   std::optional<std::string> violation;
   std::vector<Incident> incidents;  // last state of each
   Goodput goodput;
+  std::map<Step, uint32_t> skipped;  // micro-batches of committed steps that are in no sum
   Turn committed;
   Instant at;
   uint64_t events = 0;
@@ -49,7 +50,8 @@ class World {
   void hang_rank(SlotId slot);
   void skip_on_rank(SlotId slot);  // a contribution; the rank goes on, is refused, and waits
   void slow_rank(SlotId slot, uint32_t percent);
-  void corrupt_rank(SlotId slot);  // its state, unnoticed by itself
+  void poison(const Skipped& micro_batch);  // whoever computes it from now on ends by itself
+  void corrupt_rank(SlotId slot);           // its state, unnoticed by itself
   void lose_host(uint32_t index,
                  Duration for_time);  // agent and ranks frozen in one go, then thawed
   void freeze_agent(uint32_t index, Duration for_time);  // its ranks go on
@@ -76,6 +78,8 @@ class World {
   SimulatedRank* find(RankId rank);
   // What a sum of all micro-batches of `step` carries.
   uint64_t complete_tag_of(Step step) const { return tags_.of(step); }
+  bool is_poison(const Skipped& micro_batch) const { return poison_.contains(micro_batch); }
+  void end_by_itself(RankId rank) { end_process(rank, {.is_killed = true, .code = 11}); }
   void from_rank(const SimulatedRank& rank, agent::RankMessage message);
   void to_peer(RankId from, RankId to, PeerMessage message);
   // A member's contribution to a bucket is final. The last one of an epoch's members sends the sum
@@ -91,7 +95,11 @@ class World {
   void agent_step(SimulatedHost& host, const agent::Event& event);
   void carry_out(SimulatedHost& host, agent::Effect effect);
   void spawn(SimulatedHost& host, const agent::Spawn& effect);
-  void end_process(RankId rank, bool is_killed_by_agent);
+  struct End {
+    bool is_killed = true;
+    int32_t code = 9;  // signal or exit code
+  };
+  void end_process(RankId rank, End end);
   void read_rings(SimulatedHost& host);
   void connect(SimulatedHost& host);
   void controller_step(const control::Event& event);
@@ -128,6 +136,8 @@ class World {
   std::map<uint32_t, Incident> incidents_;
   std::optional<JobEnded> ended_;
   Goodput goodput_;
+  std::map<Step, uint32_t> skipped_;
+  std::set<Skipped> poison_;
   std::function<void(Instant, const JobEvent&)> observer_;
   std::set<std::pair<RankId, RankId>>
       broken_;  // connections that lose what is sent, lower rank first

@@ -7,7 +7,7 @@
 namespace paceline::sim {
 
 void World::kill_rank(SlotId slot) {
-  if (const SimulatedRank* rank = owner_of(slot)) end_process(rank->id(), true);
+  if (const SimulatedRank* rank = owner_of(slot)) end_process(rank->id(), {});
 }
 
 void World::freeze_rank(SlotId slot) {
@@ -32,6 +32,8 @@ void World::skip_on_rank(SlotId slot) {
 void World::slow_rank(SlotId slot, uint32_t percent) {
   if (SimulatedRank* rank = owner_of(slot)) rank->slow_down(percent);
 }
+
+void World::poison(const Skipped& micro_batch) { poison_.insert(micro_batch); }
 
 void World::corrupt_rank(SlotId slot) {
   if (SimulatedRank* rank = owner_of(slot)) rank->corrupt();
