@@ -113,7 +113,8 @@ TEST(Report, ReportJson_EveryAgreedFieldIsThereWithItsType) {
            {"/steps/repeated", Type::number_unsigned},
            {"/samples/consumed", Type::number_unsigned},
            {"/samples/duplicated", Type::number_unsigned},
-           {"/samples/skipped", Type::number_integer},
+           {"/samples/skipped", Type::number_unsigned},
+           {"/exact", Type::boolean},
            {"/state_digest", Type::string},
            {"/throughput/unit", Type::string},
            {"/throughput/mean", Type::number_float},
@@ -143,6 +144,20 @@ TEST(Report, ReportJson_EveryAgreedFieldIsThereWithItsType) {
   }
 }
 
+TEST(Report, SkippedMicroBatch_IsCountedAndTheRunIsNotExact) {
+  RunRecord record = crashed_run();
+  TurnCommitted turn = turn_at(5, 4, 1800);
+  turn.micro_batches = 15;
+  turn.skipped = 1;
+  record.take(at_ms(1800), turn);
+  record.take(at_ms(1801), turn);  // told again by a restarted controller
+  const ordered_json json = report_json(record);
+  EXPECT_EQ(json["samples"]["consumed"], 79);
+  EXPECT_EQ(json["samples"]["duplicated"], 0);
+  EXPECT_EQ(json["samples"]["skipped"], 1);
+  EXPECT_EQ(json["exact"], false);
+}
+
 TEST(Report, ReportJson_NumbersAreThoseOfTheRun) {
   const ordered_json json = report_json(crashed_run());
   EXPECT_EQ(json["verdict"], "completed");
@@ -151,6 +166,7 @@ TEST(Report, ReportJson_NumbersAreThoseOfTheRun) {
   EXPECT_EQ(json["steps"]["measuring_rounds"], 1);
   EXPECT_EQ(json["samples"]["consumed"], 64);
   EXPECT_EQ(json["samples"]["duplicated"], 0);
+  EXPECT_EQ(json["exact"], true);
   const ordered_json& incident = json["incidents"][0];
   EXPECT_EQ(incident["host"], "host3");
   EXPECT_NEAR(incident["injected_at_s"].get<double>(), 1.25, 1e-9);

@@ -285,10 +285,10 @@ Epoch Membership::make_epoch(const std::vector<Member>& survivors, Turn target) 
   std::vector<uint32_t> held_counts(survivors.size());
   for (size_t i = 0; i < survivors.size(); ++i) {
     const PrepareReport& report = reports_.at(survivors[i].rank);
-    if (report.committed != target) continue;
     for (const Skipped& each : skipped)
-      if (each.step == report.step) is_held[each.micro_batch.value()] = true;
-    if (is_held_void_) continue;
+      if (report.committed == target && each.step == report.step)
+        is_held[each.micro_batch.value()] = true;
+    if (report.committed != target || is_held_void_) continue;
     for (const MicroBatch m : report.held) {
       CHECK(m.value() < micro_batches_ && !is_held[m.value()], "held twice: ", m);
       is_held[m.value()] = true;
@@ -314,7 +314,8 @@ std::vector<Skipped> Membership::skipped_at(const std::vector<Member>& survivors
   for (const Member& member : survivors) {
     const PrepareReport& report = reports_.at(member.rank);
     step = std::max(step, report.step);
-    if (report.committed != target || is_held_void_) continue;
+    const bool is_kept = report.committed == target && !is_held_void_;
+    if (!is_kept) continue;
     for (const MicroBatch m : report.held) held.insert({report.step, m});
   }
   std::vector<Skipped> skipped;

@@ -190,6 +190,50 @@ TEST(Job, LastEpoch_EveryRankStopsAtTheSameStep) {
   }
 }
 
+// In the midst of a step: its finish_step says LEFT, and all stand at the commit before.
+TEST(Job, StopAtTarget_EveryRankGivesTheStepUpAtTheSameCommit) {
+  TrainerOptions trainer;
+  trainer.steps = 1'000'000;
+  Cluster cluster(
+      {.ranks = 3, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
+  bool is_stopped = false;
+  cluster.on_turn = [&] {
+    if (is_stopped || cluster.membership().phase() != control::Membership::Phase::Idle) return;
+    if (cluster.rank(0).shared().now.committed.load() < 3) return;
+    is_stopped = true;
+    cluster.membership().stop_at_target();
+    cluster.membership().reform({});
+    cluster.carry_out();
+  };
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.digests().size(), 1u);
+  for (uint32_t slot = 0; slot < 3; ++slot) {
+    EXPECT_EQ(cluster.rank(slot).done->committed, cluster.rank(0).done->committed);
+    EXPECT_FALSE(cluster.rank(slot).done->has_left);
+    EXPECT_EQ(cluster.rank(slot).exit_status, 0);
+  }
+}
+
+// Whoever computes micro-batch 5 of step 6 would end. Nobody does, and all agree on a sum without
+// it.
+TEST(Job, SkippedMicroBatch_IsInNoSumAndChangesTheBitsAlike) {
+  constexpr uint64_t kStep = 6;
+  constexpr uint32_t kPoison = 5;
+  TrainerOptions trainer;
+  trainer.steps = 15;
+  const uint64_t whole = reference_digest(trainer, 8);
+  trainer.on_micro_batch = [](uint32_t, const paceline_micro_batch& m) {
+    if (m.step == kStep && m.index == kPoison) ::_exit(3);
+  };
+  Cluster cluster(
+      {.ranks = 4, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
+  cluster.membership().skip(Step(kStep), MicroBatch(kPoison));  // from the first decision on
+  ASSERT_TRUE(cluster.run());
+  ASSERT_EQ(cluster.digests().size(), 1u);
+  EXPECT_NE(*cluster.digests().begin(), whole);
+  for (uint32_t slot = 0; slot < 4; ++slot) EXPECT_TRUE(cluster.rank(slot).done.has_value());
+}
+
 // What is compared tells the rank whose memory has changed from those that agree.
 TEST(Job, StateIsCompared_ACorruptedRankDiffersFromTheOthers) {
   TrainerOptions trainer;
