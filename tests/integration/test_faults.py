@@ -55,7 +55,7 @@ def corrupt(case: Case) -> None:
 
 
 def skip(case: Case) -> None:
-    survives(case, "skip@step=30:rank=1", "hang", ("never_entered",))
+    survives(case, "skip@step=30:rank=1", "hang", ("mismatched",))
 
 
 def spin(case: Case) -> None:

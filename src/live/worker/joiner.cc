@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/str.h"
 #include "live/wire/memory_label.h"
@@ -102,6 +103,7 @@ void Joiner::choose_turn() {
   stage_ = Stage::Receiving;
   snapshot_ = {};
   tries_.clear();
+  put_off_.clear();
   good_chunks_ = 0;
   repaired_.clear();
   ask(Turn(highest.value() + (uint64_t{1} << (passed_ - 1))));
@@ -167,13 +169,21 @@ bool Joiner::take_chunk(RankId donor, const FrameHeader& header,
     fail(str("chunk ", header.chunk, " is bad from every donor"));
     return true;
   }
-  // Once more from the same; bad twice, from the other.
-  const size_t other = tries >= 2 ? sources_.size() - 1 : 0;
-  transport_.send(
-      sources_[other].first,
-      {.kind = FrameKind::HealChunkAsk, .chunk = header.chunk, .high = EpochNumber(request_)}, {},
-      {});
+  // Once more from the same; bad twice, from the other, which may not have its copy yet.
+  auto& [other, source] = tries >= 2 ? sources_.back() : sources_.front();
+  if (source.is_complete()) {
+    ask_chunk(other, header.chunk);
+  } else {
+    put_off_.push_back(header.chunk);
+  }
   return true;
+}
+
+// A donor gives chunks from the moment on at which it has said what they are.
+void Joiner::ask_chunk(RankId donor, uint32_t chunk) {
+  transport_.send(donor,
+                  {.kind = FrameKind::HealChunkAsk, .chunk = chunk, .high = EpochNumber(request_)},
+                  {}, {});
 }
 
 void Joiner::check_complete() {
@@ -191,6 +201,7 @@ void Joiner::check_complete() {
              first.position.committed));
     return;
   }
+  for (const uint32_t chunk : std::exchange(put_off_, {})) ask_chunk(sources_.back().first, chunk);
   if (good_chunks_ < tries_.size()) return;
   stage_ = Stage::Ready;
   say_repaired();

@@ -92,6 +92,7 @@ class Joiner {
   void choose_turn();
   bool take_manifest(Source& source, const FrameHeader& header, std::span<const std::byte> payload);
   bool take_chunk(RankId donor, const FrameHeader& header, std::span<const std::byte> payload);
+  void ask_chunk(RankId donor, uint32_t chunk);
   bool take_following(const FrameHeader& header, std::span<const std::byte> payload);
   void check_complete();
   void restart();
@@ -106,7 +107,8 @@ class Joiner {
   std::vector<std::pair<RankId, Source>> sources_;
   std::vector<RankId> over_;
   Snapshot snapshot_;
-  std::vector<uint8_t> tries_;  // per chunk; kGood when it is there
+  std::vector<uint8_t> tries_;     // per chunk; kGood when it is there
+  std::vector<uint32_t> put_off_;  // chunks to ask the second donor for once it has its copy
   size_t good_chunks_ = 0;
   std::vector<uint32_t> repaired_;  // chunks that were bad at first
   RankId repaired_by_;              // the donor that gave the last of them
