@@ -10,9 +10,9 @@
 // is less). Only if no set of victims anywhere does, and the claimant stays within its own quota,
 // may a job be taken that reaches below: what its queue holds beyond cannot be freed alone.
 //
-// Of what may be taken, as little is taken as loses least: domain by domain, cheapest per GPU
-// first, whole jobs, and what turns out not to be needed is given back in reverse. Domains of the
-// finest level at which the job can be seated are compared by harm: lost rank-milliseconds.
+// Of the sets of whole jobs that may be taken, the one that loses least is: see victim_search.h.
+// The unit of harm is the lost rank-millisecond: a job's restart, and its work since the last
+// checkpoint.
 //
 // Termination. A job that has started at the expense of others is protected until something happens
 // outside (arrival, end, failure): so between two outside events each eviction lowers the number of

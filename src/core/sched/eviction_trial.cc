@@ -108,8 +108,7 @@ bool EvictionTrial::may_reclaim(const Job& job, const Job& victim, Protection pr
   const Queue& ours = state_.queues[pair.claimant];
   const bool stays_in_quota = !is_above(ours.allocated + job.total, ours.spec.quota, job.total);
   if (protection == Protection::MayReachBelow && !stays_in_quota) return false;
-  // All the way down: what a queue holds within its due is not taken for what its sister has
-  // beyond.
+  // All the way down: a queue within its due does not pay for what its sister holds beyond.
   bool is_above_shares = true, is_above_quotas = true;
   for (size_t at = victim.leaf;; at = *state_.queues[at].parent) {
     const Queue& theirs = state_.queues[at];

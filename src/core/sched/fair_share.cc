@@ -122,8 +122,7 @@ void check_claims(int64_t total, const std::vector<ShareClaim>& claims, const Sh
 
 int64_t capped_request(const ShareClaim& claim) { return std::min(claim.request, claim.limit); }
 
-// The total does not cover the quotas that are in use: quota is the weight, and quota in use what
-// is wanted.
+// The total does not cover the quotas in use: quota is the weight, and quota in use the need.
 std::vector<int64_t> divide_short(int64_t total, const std::vector<ShareClaim>& claims,
                                   const ShareRule& rule) {
   Buckets buckets;

@@ -13,8 +13,7 @@ using JobId = StrongId<struct JobTag, uint64_t>;
 using QueueId = StrongId<struct QueueTag, uint32_t>;
 // A domain of the topology tree. Domain 0 is the whole cluster.
 using DomainId = StrongId<struct DomainTag, uint32_t>;
-// A level of the topology tree: 0 is the cluster, 1 the coarsest named level; the last is the node
-// itself.
+// A level of the topology tree: 0 is the cluster, 1 the coarsest named one, the last the node.
 using Level = StrongId<struct LevelTag, uint8_t>;
 // Nodes alike in all that does not change while they run.
 using NodeClassId = StrongId<struct NodeClassTag, uint16_t>;

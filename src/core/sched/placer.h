@@ -6,8 +6,8 @@
 //      (the cluster). At the first level at which a domain has room for all, the one with the least
 //      room is taken; ties: fewer free GPUs, then the lower number.
 //   2. Inside it, sub-domains with the most room are filled whole, until what is left fits into
-//   one:
-//      of those the one with the least room takes it.
+//   one;
+//      of those that hold it the one with the least room takes it.
 //
 // Ranks are numbered along the tree, so neighbours in rank are neighbours in the network. Pods
 // without GPUs look for nodes with few free GPUs first. Several groups: each inside a domain of the

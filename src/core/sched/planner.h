@@ -95,11 +95,9 @@ class Planner {
   // Of a pending job. Nothing: it runs, or there is no such job. O(nodes).
   std::optional<Verdict> explain(JobId job) const;
 
-  // If the job were submitted now. Refuses what apply() would. O(state): the question is put to a
-  // copy.
+  // If the job were submitted now. Refuses what apply() would. O(state): a copy is asked.
   Result<Forecast> what_if(const JobSpec& job, Instant now, SearchBudget& budget) const;
-  // Of a pending job. Nothing: it can never run, a limit is in its way, or too few jobs say when
-  // they end.
+  // Of a pending job. Nothing: it can never run, a limit is in its way, or too few ends are known.
   std::optional<Instant> estimated_start(JobId job, Instant now, SearchBudget& budget) const;
 
   const Fleet& fleet() const { return fleet_; }

@@ -76,8 +76,7 @@ void Planner::refresh_path(size_t leaf, Round& round) const {
   for (std::optional<size_t> up = leaf; up; up = queues_[*up].parent) refresh(*up, round);
 }
 
-// Passes by jobs of which this plan, or an earlier one, already knows that there is no room for
-// them.
+// Passes by jobs for which there is known to be no room.
 void Planner::skip_hopeless(size_t leaf, Round& round) const {
   if (policy_.backfill == Backfill::Strict) return;
   if (policy_.backfill == Backfill::Reserve && round.reservations_tried < policy_.reservations)
@@ -133,6 +132,7 @@ std::optional<Placement> Planner::search(Job& job, Round& round) {
 }
 
 void Planner::start(Job& job, Placement placement, Round& round) {
+  CHECK(std::get<JobId>(*round.next[job.leaf]) == job.spec.id, "job ", job.spec.id, " has no turn");
   ++round.next[job.leaf];  // before its entry goes
   dequeue(job);
   --pending_count_;

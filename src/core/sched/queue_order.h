@@ -1,5 +1,5 @@
-// Whose job is next. The rules of KAI, in this order, between two queues of one level and the job
-// that each would start:
+// Whose job is next. The rules of KAI, in this order, between two queues of one level and the jobs
+// that they would start:
 //
 //   1. a queue above its share in every resource comes last;
 //   2. a queue that stays within its quota with the job comes first;
@@ -8,8 +8,8 @@
 //   5. the smaller dominant share with the job;  6. the same without it;
 //   7. the smaller fair share;  8. the older queue, then the lower id.
 //
-// The dominant share is the largest of allocated / max(quota, share, capped by the limit) over
-// resources.
+// The dominant share: the largest, over resources, of allocated / max(quota, share), the latter
+// capped by the limit.
 #pragma once
 
 #include <compare>
@@ -36,8 +36,7 @@ struct Candidate {
   Resources amount;  // of the job that it would start
 };
 
-// True if `a` is served before `b`. A strict order: of two different queues one comes before the
-// other.
+// True if `a` is served before `b`. A strict order: of two queues one always is.
 bool is_served_before(const QueueTree& tree, const Candidate& a, const Candidate& b);
 
 }  // namespace paceline::sched

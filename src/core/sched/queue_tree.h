@@ -1,10 +1,8 @@
 // QueueTree: who may use how much. Each queue has a quota, a limit, an over-quota weight and a
-// priority; jobs are in the leaves, and what they hold and ask for counts in every queue above
-// them.
+// priority; jobs are in the leaves, and what they hold and ask for counts in all queues above.
 //
 // Shares are divided level by level from the root: what a parent has is what its children divide
-// (see fair_share.h). A resource counts if any queue states a quota or a limit of it; GPUs always
-// do.
+// (see fair_share.h). GPUs count, and what any queue states a quota or a limit of.
 //
 // Invariant: `allocated` and `request` of a queue are the sums over the jobs below it.
 #pragma once

@@ -17,8 +17,7 @@ inline constexpr size_t kFirstNamed = 3;
 inline constexpr size_t kMaxResources = 8;
 
 inline constexpr int64_t kMilli = 1000;
-// A quota or limit that is not there. Far below the end of the range: sums of a few do not
-// overflow.
+// A quota or limit that is not there. Sums of a few stay far below the end of the range.
 inline constexpr int64_t kUnlimited = INT64_MAX / 4;
 
 class Resources {

@@ -8,8 +8,7 @@
 // scope, then the lower number.
 //
 // A job of one group fits a scope if the rooms of its nodes add up to its pods. For several groups
-// the Placer is asked, for the whole cluster. The budget counts such questions by the nodes they
-// look at.
+// the Placer is asked, for the whole cluster. The budget counts the nodes that are looked at.
 #pragma once
 
 #include <optional>

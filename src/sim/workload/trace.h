@@ -2,14 +2,12 @@
 //
 // Formats, told apart by their header line. Each row is one job.
 //
-//   paceline  submit_s, duration_s and gpus; optional: name, queue, user, pods (gpus are those of
-//   each
-//             pod), cpus and memory_mib (of each pod), gpu_model, priority, expected_s, preemptible
-//             (0, 1)
+//   paceline  submit_s, duration_s and gpus; optional: name, queue, pods (then gpus are those of
+//             each), cpus and memory_mib of each pod, gpu_model, priority, expected_s,
+//             preemptible (0 or 1)
 //   philly    timestamp, duration, num_gpus, cluster (its queue): Microsoft's trace, as in AdaptDL
 //   openb     name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, creation_time,
-//   deletion_time,
-//             scheduled_time: Alibaba's cluster-trace-gpu-v2023
+//             deletion_time, scheduled_time: Alibaba's cluster-trace-gpu-v2023
 //
 // A row that cannot be read is named by its line with the reason, and counted; the others are used.
 #pragma once
