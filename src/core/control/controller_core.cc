@@ -49,8 +49,12 @@ void ControllerCore::State::restore(const JournalRecord& record) {
     phase = JobPhase::Running;
   } else if (const auto* blamed = std::get_if<MicroBatchBlamed>(&record)) {
     restore(*blamed);
-  } else if (const auto* opened = std::get_if<IncidentOpened>(&record)) {
-    incidents_.use_number(opened->id);
+  } else if (const auto* changed = std::get_if<IncidentChanged>(&record)) {
+    restore_incident(changed->incident);
+  } else if (const auto* mode = std::get_if<RecoveryModeSet>(&record)) {
+    set_mode(*mode);
+  } else if (std::holds_alternative<StopWanted>(record)) {
+    is_stop_wanted_ = true;
   } else if (const auto* finished = std::get_if<JobFinished>(&record)) {
     phase = JobPhase::Ending;
     verdict_ = finished->verdict;
@@ -105,6 +109,7 @@ void ControllerCore::State::drive() {
 
 void ControllerCore::State::on(const Restarted&) {
   for (auto& [id, host] : roster_.hosts) host.last_heard = now_;
+  resume_slowness();
   if (membership_) {
     set_divider();
     membership_->resume();
@@ -112,6 +117,7 @@ void ControllerCore::State::on(const Restarted&) {
     for (const RankId member : membership_->open_members())
       if (roster_.find(member) == nullptr) membership_->lost(member, Loss::Ended);
   }
+  resume_incidents();
   if (phase == JobPhase::Gathering) gather_until_ = now_ + spec_.join_timeout;
 }
 

@@ -54,6 +54,7 @@ struct StopRequested {
 struct RecoveryModeSet {
   RecoveryMode mode = RecoveryMode::Act;
   std::string scope;  // a detector's name; empty: all
+  bool operator==(const RecoveryModeSet&) const = default;
 };
 // The answer to Effects::find_checkpoint.
 struct CheckpointFound {
@@ -68,6 +69,10 @@ using Event = std::variant<Submit, HostConnected, HostSaid, HostDisconnected, St
                            RecoveryModeSet, CheckpointFound, Restarted, Tick>;
 
 // --- Journal ---
+//
+// What is decided is journaled, what is measured is not: a restarted controller measures again. An
+// incident is the record of a decision, so IncidentChanged is a record too; RecoveryModeSet is one
+// as it came.
 
 // Once more after a roll-back, with the checkpoint that the ranks continue from in the program's
 // environment: what came before is over.
@@ -105,16 +110,14 @@ struct MicroBatchBlamed {
   std::vector<std::string> last_lines = {};  // of the rank
   bool operator==(const MicroBatchBlamed&) const = default;
 };
-
-// An incident was opened: its number is used.
-struct IncidentOpened {
-  uint32_t id = 0;
-  IncidentKind kind = IncidentKind::Unknown;
-  bool operator==(const IncidentOpened&) const = default;
+// The job is to end in order: its next planned epoch is the last.
+struct StopWanted {
+  bool operator==(const StopWanted&) const = default;
 };
 
-using JournalRecord = std::variant<JobSubmitted, HostNamed, SlotAssigned, MembershipRecord,
-                                   MicroBatchBlamed, IncidentOpened, JobFinished>;
+using JournalRecord =
+    std::variant<JobSubmitted, HostNamed, SlotAssigned, MembershipRecord, MicroBatchBlamed,
+                 IncidentChanged, RecoveryModeSet, StopWanted, JobFinished>;
 
 // --- Effects ---
 

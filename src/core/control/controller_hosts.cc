@@ -144,7 +144,9 @@ void ControllerCore::State::judge_silence() {
 
 void ControllerCore::State::lose_host(Host& host, std::string evidence) {
   host.state = HostState::Lost;
-  Incident& incident = open_incident(IncidentKind::HostLost, std::nullopt);
+  Incident* known = open_incident_of(host.id);  // by an earlier life of the controller
+  Incident& incident =
+      known != nullptr ? *known : open_incident(IncidentKind::HostLost, std::nullopt);
   incident.host = host.id;
   incident.evidence = std::move(evidence);
   for (Slot* slot : roster_.on_host(host.id)) {

@@ -115,8 +115,9 @@ void ControllerCore::State::on(const StopRequested& event) {
     end_job(Verdict::Stopped, kExitInterrupted, "interrupted");
     return;
   }
-  if (!is_stop_wanted_) notice("stopping after the running step");
-  is_stop_wanted_ = true;
+  if (std::exchange(is_stop_wanted_, true)) return;
+  journal(StopWanted{});
+  notice("stopping after the running step");
 }
 
 void ControllerCore::State::finish_if_all_done() {

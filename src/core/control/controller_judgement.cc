@@ -31,6 +31,16 @@ std::set<RankId> ranks_of(const std::map<RankId, int64_t>& costs) {
 
 }  // namespace
 
+void ControllerCore::State::set_mode(const RecoveryModeSet& change) {
+  if (change.scope.empty()) {
+    spec_.recovery = change.mode;
+    judgement_.modes.clear();
+  } else {
+    judgement_.modes[change.scope] = change.mode;
+  }
+  judgement_.decided_for.reset();
+}
+
 RecoveryMode ControllerCore::State::mode_of(const char* scope) const {
   const auto found = judgement_.modes.find(scope);
   return found == judgement_.modes.end() ? spec_.recovery : found->second;
@@ -152,7 +162,10 @@ void ControllerCore::State::end_observed_hangs() {
   std::erase_if(judgement_.observed_hangs, [this](const auto& entry) {
     Incident* incident = incidents_.find(entry.second);
     if (incident == nullptr) return true;
-    if (!judgement_.hangs.has_moved_since(entry.first, incident->detected)) return false;
+    const Slot* slot = roster_.find(entry.first);
+    const bool is_gone = slot == nullptr || !slot->is_alive();
+    if (!is_gone && !judgement_.hangs.has_moved_since(entry.first, incident->detected))
+      return false;
     incident->recovered = now_;
     publish(*incident);
     incidents_.close(entry.second);
@@ -192,6 +205,7 @@ void ControllerCore::State::judge_pace() {
       end_slowness(change.rank, change.evidence);
     }
   }
+  end_earlier_slowness();
   if (const std::optional<std::string> imbalance = judgement_.stragglers.take_imbalance()) {
     Incident& incident = open_incident(IncidentKind::Imbalance, std::nullopt);
     incident.evidence = *imbalance;
@@ -229,6 +243,40 @@ void ControllerCore::State::end_slowness(RankId rank, const std::string& why) {
   }
   judgement_.slow_incidents.erase(found);
   notice(str(rank, " is slow no more: ", why));
+}
+
+// What an earlier life of the controller has found. It counts as slow until it is measured again,
+// also if the division of work made up for it (then its incident has ended): found slow once more,
+// it is nothing new.
+void ControllerCore::State::restore_slowness(const Incident& incident) {
+  judgement_.slow_incidents[*incident.rank] = incident.id;
+  if (incident.action == ActionKind::SwapSpare) judgement_.relieved.insert(*incident.rank);
+}
+
+void ControllerCore::State::resume_slowness() {
+  for (const auto& [rank, id] : judgement_.slow_incidents) {
+    judgement_.slow_earlier.insert(rank);
+    judgement_.measured.insert(rank);  // so that it is forgotten if it is gone
+    const Incident* incident = incidents_.find(id);
+    if (incident == nullptr || !membership_ || incident->action == ActionKind::Wait) continue;
+    const std::optional<Epoch>& planned = membership_->planned();  // announced as it was journaled
+    incidents_.await_commit_in(id, planned ? planned->number : membership_->base().number);
+  }
+}
+
+void ControllerCore::State::end_earlier_slowness() {
+  std::erase_if(judgement_.slow_earlier, [this](RankId rank) {
+    if (judgement_.stragglers.slow().contains(rank)) return true;  // as any other from now on
+    if (!judgement_.stragglers.has_measured(rank)) return false;
+    const auto found = judgement_.slow_incidents.find(rank);
+    if (found == judgement_.slow_incidents.end()) return true;
+    if (incidents_.find(found->second) == nullptr) {
+      judgement_.slow_incidents.erase(found);
+    } else {
+      end_slowness(rank, "it is measured at the pace of the others");
+    }
+    return true;
+  });
 }
 
 // Costs of all members; those without a measured one count like the middle of the others.

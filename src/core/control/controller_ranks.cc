@@ -189,6 +189,7 @@ void ControllerCore::State::report_split_state(Step step, size_t ranks) {
   Incident& incident = open_incident(IncidentKind::Corruption, std::nullopt);
   incident.evidence = str("the state digests of ", ranks, " ranks at step ", step,
                           " differ and no majority has one");
+  incident.was_only_observed = true;
   incident.action = ActionKind::Wait;
   incident.reason = "nobody can tell whose state is right: a checkpoint from before can";
   publish(incident);
@@ -216,7 +217,8 @@ void ControllerCore::State::on(HostId id, const RankEnded& event) {
 
 // Its process cannot take part any more; repair does not wait for it to be gone.
 void ControllerCore::State::rank_is_dying(Slot& slot) {
-  if (!slot.incident && membership_ && membership_->may_be_in_force(slot.rank())) {
+  const bool is_told = open_incident_of(slot) != nullptr;
+  if (!is_told && membership_ && membership_->may_be_in_force(slot.rank())) {
     Incident& incident = open_incident(IncidentKind::Crash, &slot);
     incident.evidence = "the kernel has begun to end its process";
     slot.incident = incident.id;
@@ -229,11 +231,13 @@ void ControllerCore::State::rank_is_dying(Slot& slot) {
 
 // It runs no more, or never comes back: ended now, and started again once it is gone.
 void ControllerCore::State::lose_hung_rank(Slot& slot, HangClass hang_class, std::string evidence) {
-  Incident& incident = open_incident(IncidentKind::Hang, &slot);
-  incident.hang_class = hang_class;
-  incident.evidence = std::move(evidence);
-  slot.incident = incident.id;
-  publish(incident);
+  if (open_incident_of(slot) == nullptr) {  // else by an earlier life of the controller
+    Incident& incident = open_incident(IncidentKind::Hang, &slot);
+    incident.hang_class = hang_class;
+    incident.evidence = std::move(evidence);
+    slot.incident = incident.id;
+    publish(incident);
+  }
   rank_is_dying(slot);
   desire(slot.host);
 }
@@ -246,12 +250,11 @@ void ControllerCore::State::rank_is_gone(Slot& slot, const RankEnded& event) {
     return;
   }
   if (slot.is_alive()) rank_is_dying(slot);
-  if (slot.incident)
-    if (Incident* incident = incidents_.find(*slot.incident);
-        incident != nullptr && incident->kind == IncidentKind::Crash) {
-      incident->evidence = how_it_ended(event);
-      publish(*incident);
-    }
+  if (Incident* incident = open_incident_of(slot);
+      incident != nullptr && incident->kind == IncidentKind::Crash) {
+    incident->evidence = how_it_ended(event);
+    publish(*incident);
+  }
   if (membership_) membership_->lost(slot.rank(), Loss::Ended);
   roster_.set(slot, SlotState::Empty);
   slot.incident.reset();
@@ -352,6 +355,7 @@ void ControllerCore::State::on(HostId host, const HealProgress& event) {
       incident.reason = "the chunk was taken again; nobody else has noticed";
       incident.recovered = now_;
       publish(incident);
+      incidents_.close(incident.id);
       return;
     }
     case HealProgress::What::Failed:

@@ -5,6 +5,15 @@
 #include "core/control/controller_state.h"
 
 namespace paceline::control {
+namespace {
+
+// No new epoch ends it: nothing is done about it, or what is done has an end of its own.
+bool is_apart(const Incident& incident) {
+  return incident.was_only_observed || incident.kind == IncidentKind::Straggler ||
+         (incident.kind == IncidentKind::Poison && incident.action != ActionKind::Skip);
+}
+
+}  // namespace
 
 void ControllerCore::State::carry_out_membership() {
   if (!membership_) return;
@@ -35,9 +44,7 @@ void ControllerCore::State::carry_out(const Decided& effect) {
   for (const auto& [id, incident] : incidents_.open_incidents()) {
     Incident* open = incidents_.find(id);
     const bool is_poison = open->kind == IncidentKind::Poison;
-    const bool is_apart = open->was_only_observed || open->kind == IncidentKind::Straggler ||
-                          (is_poison && open->action != ActionKind::Skip);
-    if (is_apart) continue;  // no new epoch ends it
+    if (is_apart(*open)) continue;
     incidents_.await_commit_in(id, effect.epoch.number);
     if (!is_poison) explain_repair(*open, effect);
     publish(*open);
@@ -61,11 +68,48 @@ Incident& ControllerCore::State::open_incident(IncidentKind kind, std::optional<
     incident.rank = (*slot)->rank();
     incident.host = (*slot)->host;
   }
-  journal(IncidentOpened{incident.id, kind});
   return incident;
 }
 
-void ControllerCore::State::publish(const Incident& incident) { watch(IncidentChanged{incident}); }
+// REQUIRES: in the step that opens it, so that its number is used.
+void ControllerCore::State::publish(const Incident& incident) {
+  journal(IncidentChanged{incident});
+  watch(IncidentChanged{incident});
+}
+
+Incident* ControllerCore::State::open_incident_of(const Slot& slot) {
+  return slot.incident ? incidents_.find(*slot.incident) : nullptr;
+}
+
+Incident* ControllerCore::State::open_incident_of(HostId host) {
+  for (const auto& [id, incident] : incidents_.open_incidents())
+    if (incident.kind == IncidentKind::HostLost && incident.host == host)
+      return incidents_.find(id);
+  return nullptr;
+}
+
+void ControllerCore::State::restore_incident(const Incident& incident) {
+  incidents_.restore(incident);
+  if (incident.kind == IncidentKind::Straggler && incident.rank) restore_slowness(incident);
+}
+
+// What an earlier life of the controller has found and not seen the end of. Its repair is journaled
+// with it: it is under way, and a decision will come, or the epoch in force is the repaired one.
+void ControllerCore::State::resume_incidents() {
+  const bool is_repaired = membership_ && membership_->phase() == Membership::Phase::Idle &&
+                           membership_->base().number != EpochNumber(0);
+  for (const auto& [id, incident] : incidents_.open_incidents()) {
+    if (incident.was_only_observed && incident.kind == IncidentKind::Hang && incident.rank)
+      judgement_.observed_hangs[*incident.rank] = id;
+    if (is_apart(incident)) continue;
+    if (incident.rank && incident.kind != IncidentKind::Poison)  // is about no process
+      if (Slot* slot = roster_.find(*incident.rank)) slot->incident = id;
+    if (incident.kind == IncidentKind::HostLost && incident.host && membership_)
+      for (Slot* slot : roster_.on_host(*incident.host))
+        if (membership_->may_be_in_force(slot->rank())) slot->incident = id;
+    if (is_repaired) incidents_.await_commit_in(id, membership_->base().number);
+  }
+}
 
 void ControllerCore::State::explain_repair(Incident& incident, const Decided& decision) {
   if (roll_back_reason_) {

@@ -165,6 +165,10 @@ class ControllerCore::State {
   void carry_out(const Decided& effect);
   void carry_out(const Settled& effect);
   Incident& open_incident(IncidentKind kind, std::optional<Slot*> slot);
+  Incident* open_incident_of(const Slot& slot);
+  Incident* open_incident_of(HostId host);
+  void restore_incident(const Incident& incident);
+  void resume_incidents();
   void publish(const Incident& incident);
   void explain_repair(Incident& incident, const Decided& decision);
   void set_divider();
@@ -178,6 +182,7 @@ class ControllerCore::State {
 
   // --- controller_judgement.cc ---
   RecoveryMode mode_of(const char* scope) const;
+  void set_mode(const RecoveryModeSet& change);
   void measure(const Window& window);
   void measure(RankId rank, const RankSample& sample);
   void forget_the_gone();
@@ -191,6 +196,9 @@ class ControllerCore::State {
   void judge_pace();
   void begin_slowness(const recovery::PaceChange& change);
   void end_slowness(RankId rank, const std::string& why);
+  void restore_slowness(const Incident& incident);
+  void resume_slowness();
+  void end_earlier_slowness();
   std::map<RankId, int64_t> costs_of_members() const;
   uint64_t subject_of_pace(const std::map<RankId, int64_t>& costs) const;
   void divide_by_pace();

@@ -67,7 +67,7 @@ void ControllerCore::State::advance_ledger() {
 }
 
 void ControllerCore::State::on(const RecoveryModeSet& event) {
-  const char* names[] = {"act", "observe", "off"};
+  constexpr const char* kNames[] = {"act", "observe", "off"};
   const bool is_known =
       event.scope.empty() || event.scope == kHangScope || event.scope == kStragglerScope;
   if (!is_known) {
@@ -75,14 +75,9 @@ void ControllerCore::State::on(const RecoveryModeSet& event) {
                kStragglerScope));
     return;
   }
-  if (event.scope.empty()) {
-    spec_.recovery = event.mode;
-    judgement_.modes.clear();
-  } else {
-    judgement_.modes[event.scope] = event.mode;
-  }
-  judgement_.decided_for.reset();
-  notice(str("recovery mode ", names[static_cast<int>(event.mode)],
+  set_mode(event);
+  journal(event);
+  notice(str("recovery mode ", kNames[static_cast<int>(event.mode)],
              event.scope.empty() ? "" : " for ", event.scope));
 }
 

@@ -1,6 +1,7 @@
 // IncidentLog: one record per fault, from the first evidence to the commit that ends it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -12,8 +13,15 @@ namespace paceline::control {
 
 class IncidentLog {
  public:
-  // Numbers rise across restarts of the controller: see IncidentOpened.
-  void use_number(uint32_t id) { next_ = std::max(next_, id + 1); }
+  // As an earlier life of the controller has journaled it: the last word counts, and numbers rise.
+  void restore(const Incident& incident) {
+    next_ = std::max(next_, incident.id + 1);
+    if (incident.recovered) {
+      close(incident.id);
+    } else {
+      open_[incident.id] = incident;
+    }
+  }
 
   Incident& open(IncidentKind kind, Instant now) {
     const uint32_t id = next_++;

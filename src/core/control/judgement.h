@@ -34,7 +34,8 @@ struct Judgement {
   // Open incidents that nothing is done about.
   std::map<RankId, uint32_t> observed_hangs;
   std::map<RankId, uint32_t> slow_incidents;  // of ranks that are slow now
-  std::optional<Instant> reformed_at;         // when all were last found to wait for ever
+  std::set<RankId> slow_earlier;  // of these: by an earlier life, and not yet measured by this one
+  std::optional<Instant> reformed_at;  // when all were last found to wait for ever
 
   // The division by pace.
   std::set<RankId> relieved;            // slow ranks that stand by in exchange for a spare

@@ -45,7 +45,12 @@ void HangDetector::observe(Instant now, const Window& window) {
                            watched.view.phase_since != view.phase_since ||
                            (watched.view.is_stopped && !view.is_stopped) ||
                            (watched.view.is_traced && !view.is_traced);
-    if (has_moved || watched.heard == Instant()) watched.moved = now;
+    const bool is_first = watched.heard == Instant();
+    if (is_first) {
+      watched.moved = now - (window.at - view.phase_since);  // perhaps seen by an earlier life
+    } else if (has_moved) {
+      watched.moved = now;
+    }
     take_view(watched, view, window);
     watched.heard = now;
   }
@@ -85,7 +90,7 @@ void HangDetector::credit_all(Duration blind) {
 
 bool HangDetector::has_moved_since(RankId rank, Instant found) const {
   const auto known = watched_.find(rank);
-  return known == watched_.end() || known->second.moved > found;
+  return known != watched_.end() && known->second.moved > found;
 }
 
 bool HangDetector::is_fresh(const Watched& watched, Instant now) {

@@ -55,7 +55,8 @@ class HangDetector {
   // for as long as it holds. A finding must have held in two calls at least kConfirmation apart.
   std::vector<HangFinding> judge(Instant now, const std::vector<RankId>& members,
                                  const RunHistory& history);
-  // True if the rank has committed, changed its phase, or run again since it was found.
+  // True if the rank has committed, changed its phase, or run again since it was found. False while
+  // nothing is known of it.
   bool has_moved_since(RankId rank, Instant found) const;
 
  private:

@@ -81,6 +81,11 @@ void StragglerDetector::distrust(RankId rank, uint32_t samples) {
   slow_.erase(rank);
 }
 
+bool StragglerDetector::has_measured(RankId rank) const {
+  const auto found = ranks_.find(rank);
+  return found != ranks_.end() && found->second.cost_ns.size() >= kWindow;
+}
+
 // --- Judgement ---
 
 StragglerDetector::Reading StragglerDetector::median_reading(const std::deque<Reading>& values,

@@ -55,6 +55,8 @@ class StragglerDetector {
   // all others alike, so that noise moves no work. Empty until something is measured.
   std::map<RankId, int64_t> costs_ns() const;
   const std::map<RankId, int64_t>& slow() const { return slow_; }  // with their cost
+  // Has it been seen for as many turns as a judgement looks at?
+  bool has_measured(RankId rank) const;
   // Set once the work has proved uneven: how far the last rank is behind the median, and why that
   // is nobody's fault.
   std::optional<std::string> take_imbalance();

@@ -54,6 +54,8 @@ void ControllerShell::note_restored(const control::JournalRecord& record) {
     if (!job_) job_ = submitted->spec;  // the first: as it was asked for
   } else if (const auto* named = std::get_if<control::HostNamed>(&record)) {
     hosts_.emplace(named->name, named->host);
+  } else if (const auto* changed = std::get_if<IncidentChanged>(&record)) {
+    board_.note(*changed);  // its watchers may not have heard of it before the restart
   } else if (const auto* finished = std::get_if<control::JobFinished>(&record)) {
     // The machine told it once, in its earlier life; who did not hear it asks again now.
     board_.note(JobEnded{.verdict = finished->verdict,

@@ -12,28 +12,6 @@ namespace {
 using rpc::read;
 using rpc::write;
 
-void write(const Incident& incident, proto::Incident& message) {
-  message.set_id(incident.id);
-  message.set_kind(static_cast<uint32_t>(incident.kind));
-  message.set_hang_class(static_cast<uint32_t>(incident.hang_class));
-  if (incident.rank.has_value()) write(*incident.rank, *message.mutable_rank());
-  if (incident.host.has_value()) message.set_host(incident.host->value());
-  message.set_detected(incident.detected.in_nanoseconds());
-  if (incident.recovered.has_value()) message.set_recovered(incident.recovered->in_nanoseconds());
-  message.set_micro_batches_redone(incident.micro_batches_redone);
-  message.set_step(incident.step.value());
-  message.set_evidence(incident.evidence);
-  message.set_action(static_cast<uint32_t>(incident.action));
-  message.set_reason(incident.reason);
-  for (const Alternative& alternative : incident.alternatives) {
-    proto::Alternative& item = *message.add_alternatives();
-    item.set_action(static_cast<uint32_t>(alternative.action));
-    item.set_cost_rank_ms(alternative.cost_rank_ms);
-    item.set_why(alternative.why);
-  }
-  message.set_was_only_observed(incident.was_only_observed);
-}
-
 struct Writer {
   proto::JobEvent& out;
 
@@ -99,36 +77,6 @@ struct Writer {
     message.set_step(ended.step.value());
   }
 };
-
-Incident read(const proto::Incident& message, Reader& reader) {
-  Incident incident{
-      .id = message.id(),
-      .kind = reader.enumeration(message.kind(), IncidentKind::Unknown),
-      .hang_class = reader.enumeration(message.hang_class(), HangClass::Traced),
-      .rank = std::nullopt,
-      .host = std::nullopt,
-      .detected = reader.instant(message.detected()),
-      .recovered = std::nullopt,
-      .micro_batches_redone = message.micro_batches_redone(),
-      .step = Step(message.step()),
-      .evidence = reader.text(message.evidence()),
-      .action = reader.enumeration(message.action(), ActionKind::Skip),
-      .reason = reader.text(message.reason()),
-      .alternatives = {},
-      .was_only_observed = message.was_only_observed(),
-  };
-  if (message.has_rank()) incident.rank = read(message.rank(), reader);
-  if (message.has_host()) incident.host = HostId(message.host());
-  if (message.has_recovered()) incident.recovered = reader.instant(message.recovered());
-  if (!reader.allows(message.alternatives_size(), kMaxAlternatives, "too many alternatives"))
-    return incident;
-  for (const proto::Alternative& item : message.alternatives()) {
-    incident.alternatives.push_back({.action = reader.enumeration(item.action(), ActionKind::Skip),
-                                     .cost_rank_ms = item.cost_rank_ms(),
-                                     .why = reader.text(item.why())});
-  }
-  return incident;
-}
 
 JobProgress read(const proto::JobProgress& message) {
   return {.committed = Turn(message.committed()),

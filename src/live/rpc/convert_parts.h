@@ -16,6 +16,7 @@
 #include "base/time.h"
 #include "core/model/host_message.h"
 #include "core/model/ids.h"
+#include "core/model/incident.h"
 #include "core/model/job.h"
 #include "paceline.pb.h"
 
@@ -103,5 +104,7 @@ void write(const RankMetric& metric, proto::RankMetric& message);
 RankMetric read(const proto::RankMetric& message, Reader& reader);
 void write(const OutputLine& line, proto::OutputLine& message);
 OutputLine read(const proto::OutputLine& message, Reader& reader);
+void write(const Incident& incident, proto::Incident& message);
+Incident read(const proto::Incident& message, Reader& reader);
 
 }  // namespace paceline::rpc

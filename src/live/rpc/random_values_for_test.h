@@ -239,6 +239,31 @@ class RandomValues {
     return Duration::nanoseconds(rng_.between(-(int64_t{1} << 61), int64_t{1} << 61));
   }
 
+  Incident incident() {
+    Incident result{.id = small(),
+                    .kind = pick(IncidentKind::Unknown),
+                    .hang_class = pick(HangClass::Traced),
+                    .rank = {},
+                    .host = {},
+                    .detected = instant(),
+                    .recovered = {},
+                    .micro_batches_redone = small(),
+                    .step = step(),
+                    .evidence = text(),
+                    .action = pick(ActionKind::Skip),
+                    .reason = text(),
+                    .alternatives = list([this] {
+                      return Alternative{.action = pick(ActionKind::Skip),
+                                         .cost_rank_ms = process_id(),
+                                         .why = text()};
+                    }),
+                    .was_only_observed = flag()};
+    if (flag()) result.rank = rank();
+    if (flag()) result.host = host();
+    if (flag()) result.recovered = instant();
+    return result;
+  }
+
  private:
   template <class Item>
   std::vector<std::invoke_result_t<Item>> list(Item item) {
@@ -322,30 +347,6 @@ class RandomValues {
       default:
         return Out{.number = epoch(), .target = turn()};
     }
-  }
-  Incident incident() {
-    Incident result{.id = small(),
-                    .kind = pick(IncidentKind::Unknown),
-                    .hang_class = pick(HangClass::Traced),
-                    .rank = {},
-                    .host = {},
-                    .detected = instant(),
-                    .recovered = {},
-                    .micro_batches_redone = small(),
-                    .step = step(),
-                    .evidence = text(),
-                    .action = pick(ActionKind::Skip),
-                    .reason = text(),
-                    .alternatives = list([this] {
-                      return Alternative{.action = pick(ActionKind::Skip),
-                                         .cost_rank_ms = process_id(),
-                                         .why = text()};
-                    }),
-                    .was_only_observed = flag()};
-    if (flag()) result.rank = rank();
-    if (flag()) result.host = host();
-    if (flag()) result.recovered = instant();
-    return result;
   }
 
   Rng& rng_;

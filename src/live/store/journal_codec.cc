@@ -71,11 +71,15 @@ struct Writer {
     message.set_host_name(blamed.host_name);
     for (const std::string& line : blamed.last_lines) message.add_last_lines(line);
   }
-  void operator()(const control::IncidentOpened& opened) const {
-    proto::IncidentOpened& message = *out.mutable_incident_opened();
-    message.set_id(opened.id);
-    message.set_kind(static_cast<uint32_t>(opened.kind));
+  void operator()(const IncidentChanged& changed) const {
+    write(changed.incident, *out.mutable_incident_changed());
   }
+  void operator()(const control::RecoveryModeSet& set) const {
+    proto::RecoveryModeSet& message = *out.mutable_recovery_mode_set();
+    message.set_mode(static_cast<uint32_t>(set.mode));
+    message.set_scope(set.scope);
+  }
+  void operator()(const control::StopWanted&) const { out.mutable_stop_wanted(); }
   void operator()(const control::JobFinished& finished) const {
     proto::JobFinished& message = *out.mutable_job_finished();
     message.set_verdict(static_cast<uint32_t>(finished.verdict));
@@ -120,10 +124,14 @@ control::JournalRecord read_record(const proto::JournalRecord& message, Reader& 
       return EpochSettled{.number = EpochNumber(message.epoch_settled())};
     case proto::JournalRecord::kMicroBatchBlamed:
       return read_blamed(message.micro_batch_blamed(), reader);
-    case proto::JournalRecord::kIncidentOpened:
-      return control::IncidentOpened{
-          .id = message.incident_opened().id(),
-          .kind = reader.enumeration(message.incident_opened().kind(), IncidentKind::Unknown)};
+    case proto::JournalRecord::kIncidentChanged:
+      return IncidentChanged{.incident = read(message.incident_changed(), reader)};
+    case proto::JournalRecord::kRecoveryModeSet:
+      return control::RecoveryModeSet{
+          .mode = reader.enumeration(message.recovery_mode_set().mode(), RecoveryMode::Off),
+          .scope = reader.text(message.recovery_mode_set().scope())};
+    case proto::JournalRecord::kStopWanted:
+      return control::StopWanted{};
     case proto::JournalRecord::kJobFinished:
       return control::JobFinished{
           .verdict = reader.enumeration(message.job_finished().verdict(), Verdict::Stopped),

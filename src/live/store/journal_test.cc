@@ -16,8 +16,8 @@
 #include <string>
 
 #include "live/os/clock.h"
-#include "live/rpc/random_values_for_test.h"
 #include "live/store/journal_codec.h"
+#include "live/store/random_records_for_test.h"
 
 namespace paceline::store {
 namespace {
@@ -50,44 +50,6 @@ class JournalTest : public ::testing::Test {
 
 control::JournalRecord named(uint32_t host) {
   return control::HostNamed{.host = HostId(host), .name = "host" + std::to_string(host)};
-}
-
-control::JournalRecord random_record(Rng& rng) {
-  rpc::RandomValues values(rng);
-  switch (rng.below(10)) {
-    case 0:
-      return control::JobSubmitted{.spec = values.job_spec()};
-    case 1:
-      return control::HostNamed{.host = values.host(), .name = values.text()};
-    case 2:
-      return control::SlotAssigned{.rank = values.rank(),
-                                   .host = values.host(),
-                                   .is_joiner = values.flag(),
-                                   .is_spare = values.flag()};
-    case 3:
-      return PrepareStarted{.number = values.epoch()};
-    case 4:
-      return EpochAnnounced{.epoch = values.whole_epoch()};
-    case 5:
-      return EpochDecided{.epoch = values.whole_epoch()};
-    case 6:
-      return EpochSettled{.number = values.epoch()};
-    case 7:
-      return control::MicroBatchBlamed{.step = values.step(),
-                                       .micro_batch = values.micro_batch(),
-                                       .rank = values.rank(),
-                                       .seed = values.number(),
-                                       .host_name = values.text(),
-                                       .last_lines = values.lines()};
-    case 8:
-      return control::IncidentOpened{.id = values.small(),
-                                     .kind = values.pick(IncidentKind::Unknown)};
-    default:
-      return control::JobFinished{.verdict = values.pick(Verdict::Stopped),
-                                  .exit_code = static_cast<int32_t>(values.number()),
-                                  .state_digest = values.number(),
-                                  .step = values.step()};
-  }
 }
 
 TEST_F(JournalTest, RandomRecords_LoadedInOrderAfterRestart) {

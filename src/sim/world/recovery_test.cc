@@ -295,5 +295,52 @@ TEST(Recovery, RankBackAtPace_GetsItsWorkBack) {
   EXPECT_LE(after - healthy, Duration::microseconds(200));
 }
 
+// --- Across a restart of the controller ---
+
+TEST(Recovery, ControllerKilledWhileARankIsSlow_OneIncidentThatEndsWithTheSlowness) {
+  Model model = model_of(4);
+  model.steps = 800;
+  World world(model);
+  world.set_recovery_mode(RecoveryMode::Observe, "straggler");
+  world.queue().after(kFaultAt, [&] { world.slow_rank(SlotId(1), 200); });
+  world.queue().after(kFaultAt + Duration::seconds(6), [&] {
+    world.kill_controller();
+    world.slow_rank(SlotId(1), 100);
+  });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  EXPECT_EQ(outcome.incidents[0].kind, IncidentKind::Straggler);
+  EXPECT_TRUE(outcome.incidents[0].recovered);
+}
+
+TEST(Recovery, ControllerKilledWhileARankStaysSlow_IsNotFoundASecondTime) {
+  Model model = model_of(4);
+  model.steps = 800;
+  World world(model);
+  world.queue().after(kFaultAt, [&] { world.slow_rank(SlotId(1), 300); });
+  for (const int64_t seconds : {4, 8, 12})
+    world.queue().after(kFaultAt + Duration::seconds(seconds), [&] { world.kill_controller(); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  EXPECT_EQ(outcome.incidents.size(), 1u);
+}
+
+TEST(Recovery, ControllerKilledAfterTheModeWasSet_ObservesOn) {
+  const Model model = model_of(4);
+  World world(model);
+  world.set_recovery_mode(RecoveryMode::Observe, "hang");
+  world.queue().after(kFaultAt - Duration::milliseconds(500), [&] { world.kill_controller(); });
+  world.queue().after(kFaultAt, [&] { world.freeze_rank(SlotId(1)); });
+  world.queue().after(kFaultAt + Duration::seconds(8), [&] { world.kill_controller(); });
+  world.queue().after(kFaultAt + Duration::seconds(20), [&] { world.thaw_rank(SlotId(1)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  EXPECT_TRUE(outcome.incidents[0].was_only_observed);
+  ASSERT_TRUE(outcome.incidents[0].recovered);
+  EXPECT_GE(*outcome.incidents[0].recovered, Instant() + kFaultAt + Duration::seconds(20));
+}
+
 }  // namespace
 }  // namespace paceline::sim

@@ -100,7 +100,10 @@ TEST(World, ControllerKilledBetweenRestartAndDecision_LearnsThatTheOldProcessHas
     world.queue().after(Duration::milliseconds(1500), [&] { world.kill_rank(SlotId(1)); });
     world.queue().after(Duration::milliseconds(1500) + Duration::microseconds(after_us),
                         [&] { world.kill_controller(); });
-    expect_completed(world.run(kLimit), model);
+    const Outcome outcome = world.run(kLimit);
+    expect_completed(outcome, model);
+    ASSERT_EQ(outcome.incidents.size(), 1u) << "the controller was killed after " << after_us;
+    EXPECT_TRUE(outcome.incidents[0].recovered) << "the controller was killed after " << after_us;
   }
 }
 
