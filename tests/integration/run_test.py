@@ -56,11 +56,13 @@ class Case:
     def run(self, *arguments: str) -> tuple[int, str, str]:
         return self.finish(self.start(*arguments))
 
-    def trained(self, name: str, *flags: str, code: int = 0, steps: int = 60, micro_batch_ms: int = 5) -> dict:
-        """The report of a run of the emulated trainer on four hosts."""
+    def trained(self, name: str, *flags: str, code: int = 0, steps: int = 60, micro_batch_ms: int = 5,
+                program: str | None = None) -> dict:
+        """The report of a run of the emulated trainer, or of `program` that runs it, on four hosts."""
         report = self.folder / name
         status, out, err = self.run("--local", "4", "--micro-batches", "16", "--report", str(report), *flags, "--",
-                                    self.tools.trainer, "--steps", str(steps), "--micro-batch-ms", str(micro_batch_ms),
+                                    program or self.tools.trainer, "--steps", str(steps),
+                                    "--micro-batch-ms", str(micro_batch_ms),
                                     "--gradient-mb", "0.2", "--seed", "1")
         expect(status == code, f"exit code {status}, not {code}\n{out[-2000:]}\n{err[-4000:]}")
         return self.report(report) | {"stderr": err, "stdout": out}
@@ -324,6 +326,19 @@ def unaware_program(case: Case) -> None:
     expect(status == 0, f"exit code {status}\n{out}\n{err}")
 
 
+def wrapped_program(case: Case) -> None:
+    """The script says nothing of the library: that what it executes links it shows when its ranks are up."""
+    (case.folder / "trainer").symlink_to(case.tools.trainer)
+    wrapper = case.folder / "wrapper.sh"
+    wrapper.write_text('#!/bin/sh\nexec "$(dirname "$0")/trainer" "$@"\n')
+    wrapper.chmod(0o755)
+    report = case.trained("wrapped", "--fault", "kill@step=20:rank=1", program=str(wrapper))
+    expect("--runtime paceline" in report["stderr"], f"nothing is said of it\n{report['stderr']}")
+    expect(report["samples"]["consumed"] == 960 and report["samples"]["duplicated"] == 0, str(report["samples"]))
+    for incident in report["incidents"]:
+        expect(incident["recovered_at_s"] is not None, f"not recovered: {incident}")
+
+
 BAD_INPUT = (
     (["--lcoal", "2", "--", "true"], "--local"),
     (["--local", "4", "--micro-batches", "3", "--", "true"], "--micro-batches 3"),
@@ -356,7 +371,7 @@ def failing_program(case: Case) -> None:
 
 CASES = {function.__name__: function for function in (
     completes, kill_keeps_the_bits, killed_agent, killed_controller, journal_cannot_be_written, taken_address, interrupt, time_limit, killed_guard, killed_launcher, unaware_program,
-    bad_input, failing_program, poison_stops, poison_skips)}
+    wrapped_program, bad_input, failing_program, poison_stops, poison_skips)}
 
 
 def main() -> int:

@@ -23,9 +23,10 @@ void ControllerCore::State::restore_job(const JobSpec& spec) {
     phase = JobPhase::Gathering;
     return;
   }
-  spec_ = spec;
   phase = JobPhase::Starting;
-  if (membership_) membership_->stop();
+  if (!membership_) return prepare_job(spec);  // it had turned out that the program is aware
+  spec_ = spec;
+  membership_->stop();
 }
 
 void ControllerCore::State::carry_out(const RollBack& effect) { roll_back_due_ = effect.epoch; }

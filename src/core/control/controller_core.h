@@ -75,7 +75,7 @@ using Event = std::variant<Submit, HostConnected, HostSaid, HostDisconnected, St
 // as it came.
 
 // Once more after a roll-back, with the checkpoint that the ranks continue from in the program's
-// environment: what came before is over.
+// environment: what came before is over. Also once it is known that the program links the library.
 struct JobSubmitted {
   JobSpec spec;
   bool operator==(const JobSubmitted&) const = default;

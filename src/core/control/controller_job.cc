@@ -89,8 +89,23 @@ void ControllerCore::State::place(const std::vector<HostId>& chosen) {
   for (const HostId host : chosen) desire(host);
 }
 
+// Only the library says that a rank is up: the program links it after all, behind a wrapper
+// perhaps, and its ranks wait for their first epoch.
+void ControllerCore::State::take_as_aware() {
+  spec_.is_aware = true;
+  prepare_job(spec_);
+  journal(JobSubmitted{spec_});
+  notice("the program uses libpaceline: it runs as with --runtime paceline");
+  for (auto& [id, slot] : roster_.slots) {
+    if (slot.state == SlotState::Done) roster_.set(slot, SlotState::Empty);
+    const bool is_cold_spare = slot.incarnation == Incarnation(0) && !spec_.has_hot_spares;
+    if (slot.state == SlotState::Empty && !is_cold_spare) slot.restart_at = now_;
+  }
+}
+
 void ControllerCore::State::start_if_all_up() {
   if (phase != JobPhase::Starting) return;
+  if (!spec_.is_aware && roster_.count(SlotState::Up) > 0) take_as_aware();
   if (!spec_.is_aware) return;
   std::vector<Member> members;
   for (const auto& [id, slot] : roster_.slots) {

@@ -84,6 +84,7 @@ class ControllerCore::State {
   void prepare_job(const JobSpec& spec);
   void place_if_gathered();
   void place(const std::vector<HostId>& chosen);
+  void take_as_aware();
   void start_if_all_up();
   void request_stop();
   void finish_if_all_done();

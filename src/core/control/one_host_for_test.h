@@ -77,6 +77,7 @@ class OneHostTest : public ::testing::Test {
     spec.ranks_per_host = 2;
     spec.hosts_max = hosts_max_;
     spec.micro_batches = 4;
+    spec.is_aware = is_aware_;
     step(Submit{spec});
     AgentHello hello;
     hello.host_name = "host0";
@@ -148,6 +149,7 @@ class OneHostTest : public ::testing::Test {
   std::optional<ControllerCore> core_{std::in_place};
   Instant now_;
   uint32_t hosts_max_ = 1;
+  bool is_aware_ = true;  // is the program taken for one that links the library?
   Desired desired_;
   std::vector<JournalRecord> journal_;
   EpochNumber prepared_;
