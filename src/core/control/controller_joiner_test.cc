@@ -71,6 +71,42 @@ TEST_F(JoinerTest, RankThatDoesNotAnswerWhileAgentsReport_IsLost) {
   EXPECT_EQ(incident_->rank, kMember);
 }
 
+TEST_F(JoinerTest, StoppedDuringItsHeal_IsEndedAndStartedAgain) {
+  start_to_heal();
+  for (uint64_t turn = 5; turn < 9; ++turn) commit(epoch_.number, Turn(turn));
+  hear_agent_for(Duration::milliseconds(450), {.is_joiner_stopped = true});
+  EXPECT_TRUE(desires(kJoiner)) << "the limit has not passed";
+  hear_agent_for(Duration::milliseconds(400), {.is_joiner_stopped = true});
+  EXPECT_FALSE(desires(kJoiner));
+  ASSERT_EQ(incident_->kind, IncidentKind::Hang);
+  EXPECT_EQ(incident_->hang_class, HangClass::Stopped);
+  EXPECT_EQ(incident_->rank, kJoiner);
+
+  const uint32_t id = incident_->id;
+  RankEnded ended;
+  ended.rank = kJoiner;
+  ended.how = RankEnded::How::Killed;
+  ended.was_ended_by_agent = true;
+  say(ended);
+  hear_agent_for(Duration::seconds(2));  // the second start without progress waits for a while
+  const RankId next{kJoiner.slot, kJoiner.incarnation.next()};
+  ASSERT_TRUE(desires(next));
+  heal_.reset();
+  start(next);
+  ASSERT_TRUE(heal_.has_value());
+  HealProgress level;
+  level.rank = next;
+  level.attempt = heal_->attempt;
+  level.what = HealProgress::What::Level;
+  say(level);
+  ASSERT_TRUE(announced_.has_value());
+  for (const RankId rank : {kMember, next})
+    say(RankEntered{rank, announced_->number, Turn(10), Step(9)});
+  EXPECT_FALSE(incidents_[id].recovered);
+  commit(announced_->number, Turn(11));
+  EXPECT_TRUE(incidents_[id].recovered);
+}
+
 TEST_F(JoinerTest, ControllerRestartedInAJobOfFewerHostsThanAskedFor_KnowsItsSize) {
   hosts_max_ = 2;
   start_to_heal();

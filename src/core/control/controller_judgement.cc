@@ -126,6 +126,7 @@ void ControllerCore::State::judge_hangs() {
     const Slot* slot = roster_.find(member.rank);
     if (slot != nullptr && slot->is_alive()) members.push_back(member.rank);
   }
+  judge_joiners(members);
   if (members.size() < 2) return;  // nobody else to tell a hang from a long step by
   for (const recovery::HangFinding& finding :
        judgement_.hangs.judge(now_, members, judgement_.history)) {
@@ -139,6 +140,24 @@ void ControllerCore::State::judge_hangs() {
       lose_hung_rank(*slot, finding.hang_class, finding.evidence);
     } else {
       observe_hang(*slot, finding);
+    }
+  }
+}
+
+// Nobody waits for a joiner before it is announced, so nobody misses it: its slot would stay empty.
+void ControllerCore::State::judge_joiners(const std::vector<RankId>& members) {
+  if (roster_.count_coming() + roster_.count(SlotState::Starting) == 0) return;
+  for (auto& [id, slot] : roster_.slots) {
+    const bool is_coming = slot.is_joiner && slot.is_alive() && slot.state != SlotState::Member &&
+                           slot.state != SlotState::Done;
+    if (!is_coming || membership_->may_be_in_force(slot.rank())) continue;
+    const std::optional<recovery::HangFinding> finding =
+        judgement_.hangs.judge_joiner(now_, slot.rank(), members, judgement_.history);
+    if (!finding) continue;
+    if (finding->may_act && mode_of(kHangScope) == RecoveryMode::Act) {
+      lose_hung_rank(slot, finding->hang_class, finding->evidence);
+    } else {
+      observe_hang(slot, *finding);
     }
   }
 }

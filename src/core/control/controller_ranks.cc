@@ -236,6 +236,10 @@ void ControllerCore::State::lose_hung_rank(Slot& slot, HangClass hang_class, std
     incident.hang_class = hang_class;
     incident.evidence = std::move(evidence);
     slot.incident = incident.id;
+    if (!membership_->may_be_in_force(slot.rank())) {
+      incident.action = ActionKind::RestartInPlace;
+      incident.reason = "no member: the others train on, and it is started again";
+    }
     publish(incident);
   }
   rank_is_dying(slot);

@@ -7,10 +7,17 @@
 namespace paceline::control {
 namespace {
 
+// A joiner that hung: it is over when the process that was started in its place is a member.
+bool is_of_joiner(const Incident& incident) {
+  return incident.kind == IncidentKind::Hang && incident.rank &&
+         incident.action == ActionKind::RestartInPlace;
+}
+
 // No new epoch ends it: nothing is done about it, or what is done has an end of its own.
 bool is_apart(const Incident& incident) {
   return incident.was_only_observed || incident.kind == IncidentKind::Straggler ||
-         (incident.kind == IncidentKind::Poison && incident.action != ActionKind::Skip);
+         (incident.kind == IncidentKind::Poison && incident.action != ActionKind::Skip) ||
+         is_of_joiner(incident);
 }
 
 }  // namespace
@@ -50,6 +57,7 @@ void ControllerCore::State::carry_out(const Decided& effect) {
     publish(*open);
   }
   roll_back_reason_.reset();
+  await_replacements();
 }
 
 void ControllerCore::State::carry_out(const Settled& effect) {
@@ -59,6 +67,17 @@ void ControllerCore::State::carry_out(const Settled& effect) {
       roster_.set(*slot, SlotState::Member);
   }
   notice(str("epoch ", effect.number, ": ", membership_->base().members.size(), " members"));
+  await_replacements();
+}
+
+void ControllerCore::State::await_replacements() {
+  const Epoch& base = membership_->base();
+  for (const auto& [id, incident] : incidents_.open_incidents()) {
+    if (!is_of_joiner(incident)) continue;
+    const auto slot = roster_.slots.find(incident.rank->slot);
+    if (slot == roster_.slots.end() || slot->second.rank() == *incident.rank) continue;
+    if (base.has(slot->second.rank())) incidents_.await_commit_in(id, base.number);
+  }
 }
 
 Incident& ControllerCore::State::open_incident(IncidentKind kind, std::optional<Slot*> slot) {
@@ -101,14 +120,16 @@ void ControllerCore::State::resume_incidents() {
   for (const auto& [id, incident] : incidents_.open_incidents()) {
     if (incident.was_only_observed && incident.kind == IncidentKind::Hang && incident.rank)
       judgement_.observed_hangs[*incident.rank] = id;
-    if (is_apart(incident)) continue;
+    if (is_apart(incident) && !is_of_joiner(incident)) continue;
     if (incident.rank && incident.kind != IncidentKind::Poison)  // is about no process
       if (Slot* slot = roster_.find(*incident.rank)) slot->incident = id;
     if (incident.kind == IncidentKind::HostLost && incident.host && membership_)
       for (Slot* slot : roster_.on_host(*incident.host))
         if (membership_->may_be_in_force(slot->rank())) slot->incident = id;
-    if (is_repaired) incidents_.await_commit_in(id, membership_->base().number);
+    if (is_repaired && !is_apart(incident))
+      incidents_.await_commit_in(id, membership_->base().number);
   }
+  if (is_repaired) await_replacements();
 }
 
 void ControllerCore::State::explain_repair(Incident& incident, const Decided& decision) {

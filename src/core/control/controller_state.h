@@ -170,6 +170,7 @@ class ControllerCore::State {
   Incident* open_incident_of(HostId host);
   void restore_incident(const Incident& incident);
   void resume_incidents();
+  void await_replacements();
   void publish(const Incident& incident);
   void explain_repair(Incident& incident, const Decided& decision);
   void set_divider();
@@ -191,6 +192,7 @@ class ControllerCore::State {
   Duration restart_time() const;
   void judge();
   void judge_hangs();
+  void judge_joiners(const std::vector<RankId>& members);
   void observe_hang(Slot& slot, const recovery::HangFinding& finding);
   void end_observed_hangs();
   void judge_endless_collective(const recovery::HangFinding& finding);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,6 +19,11 @@ inline constexpr HostId kHost{1};
 inline constexpr RankId kMember{SlotId(0), Incarnation(1)};
 inline constexpr RankId kJoiner{SlotId(1), Incarnation(2)};
 inline constexpr Turn kCommitted{5};
+
+// What the agent's windows say of the ranks.
+struct Heard {
+  bool is_joiner_stopped = false;  // and the member is seen to run
+};
 
 class OneHostTest : public ::testing::Test {
  protected:
@@ -45,9 +51,25 @@ class OneHostTest : public ::testing::Test {
   }
   void say(HostEvent event) { step(HostSaid{kHost, std::move(event)}); }
   // Windows of the agent, which come all the time: no Tick is due in between.
-  void hear_agent_for(Duration time) {
+  void hear_agent_for(Duration time, Heard heard = {}) {
     constexpr Duration kInterval = Duration::milliseconds(10);
-    for (const Instant end = now_ + time; now_ < end;) step(HostSaid{kHost, Window{}}, kInterval);
+    for (const Instant end = now_ + time; now_ < end;) {
+      Window window;
+      window.at = now_;
+      if (heard.is_joiner_stopped) {
+        RankView member, joiner;
+        member.rank = kMember;
+        member.last_beat = now_;
+        joiner.rank = kJoiner;
+        joiner.is_stopped = true;
+        window.views = {member, joiner};
+      }
+      step(HostSaid{kHost, std::move(window)}, kInterval);
+    }
+  }
+  bool desires(RankId rank) const {
+    return std::any_of(desired_.ranks.begin(), desired_.ranks.end(),
+                       [rank](const DesiredRank& each) { return each.rank == rank; });
   }
   void start(RankId rank) {
     say(RankStarted{.rank = rank, .process_id = 1});

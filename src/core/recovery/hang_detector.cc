@@ -67,6 +67,7 @@ void HangDetector::take_view(Watched& watched, const RankView& view, const Windo
     watched.cpu_time_at_entry = view.cpu_time;
   }
   if (is_first || view.last_beat != watched.view.last_beat) watched.beat_credit = Duration();
+  if (is_first || !view.is_stopped) watched.ran_at = window.at;
   watched.phase_credit += unseen;
   watched.beat_credit += unseen;
   watched.interval = between;
@@ -111,6 +112,26 @@ std::optional<HangDetector::Suspicion> HangDetector::suspect_stopped(const Watch
                             .stay = beat_age(watched),
                             .limit = stopped_limit(history),
                             .what = "all its threads are stopped by a signal"};
+  if (suspicion.stay < suspicion.limit) return std::nullopt;
+  return suspicion;
+}
+
+// Its library may not have begun to beat.
+std::optional<HangDetector::Suspicion> HangDetector::suspect_joiner(const Watched& watched,
+                                                                    const RunHistory& history) {
+  if (watched.view.is_traced) return suspect_traced(watched, history);
+  Suspicion suspicion;
+  if (watched.view.is_stopped) {
+    suspicion = {.hang_class = HangClass::Stopped,
+                 .stay = watched.at - watched.ran_at - watched.beat_credit,
+                 .limit = stopped_limit(history),
+                 .what = "all its threads are stopped by a signal"};
+  } else {
+    suspicion = {.hang_class = HangClass::Stuck,
+                 .stay = beat_age(watched),
+                 .limit = joiner_limit(history),
+                 .what = "its library's own thread does not run"};
+  }
   if (suspicion.stay < suspicion.limit) return std::nullopt;
   return suspicion;
 }
@@ -214,6 +235,25 @@ std::vector<HangFinding> HangDetector::judge(Instant now, const std::vector<Rank
   judge_stopped(now, {.fresh = fresh, .stale = stale}, history, findings);
   if (findings.empty() && stale == 0) judge_stuck(now, fresh, history, findings);
   return findings;
+}
+
+std::optional<HangFinding> HangDetector::judge_joiner(Instant now, RankId joiner,
+                                                      const std::vector<RankId>& members,
+                                                      const RunHistory& history) {
+  const auto found = watched_.find(joiner);
+  if (found == watched_.end() || !is_fresh(found->second, now)) return std::nullopt;
+  Watched& watched = found->second;
+  const bool is_anyone_running = std::any_of(members.begin(), members.end(), [&](RankId member) {
+    const auto known = watched_.find(member);
+    return known != watched_.end() && is_fresh(known->second, now) &&
+           !known->second.view.is_stopped;
+  });
+  const std::optional<Suspicion> suspicion =
+      is_anyone_running ? suspect_joiner(watched, history) : std::nullopt;
+  if (!is_confirmed(watched.stopped_since, now, suspicion.has_value())) return std::nullopt;
+  HangFinding finding = finding_of(joiner, *suspicion, "on its way to be a member");
+  finding.may_act = suspicion->hang_class != HangClass::Traced;
+  return finding;
 }
 
 // Needs no evidence of others, but that they run: when everything is stopped, it is not the rank.

@@ -55,6 +55,11 @@ class HangDetector {
   // for as long as it holds. A finding must have held in two calls at least kConfirmation apart.
   std::vector<HangFinding> judge(Instant now, const std::vector<RankId>& members,
                                  const RunHistory& history);
+  // About a process that is on its way to be a member: nobody waits for it, so only that it does
+  // not run tells against it. None while no member is seen to run. As above otherwise.
+  std::optional<HangFinding> judge_joiner(Instant now, RankId joiner,
+                                          const std::vector<RankId>& members,
+                                          const RunHistory& history);
   // True if the rank has committed, changed its phase, or run again since it was found. False while
   // nothing is known of it.
   bool has_moved_since(RankId rank, Instant found) const;
@@ -66,6 +71,7 @@ class HangDetector {
     Instant heard;      // controller's clock
     Duration interval;  // between its last two windows
     Duration phase_credit, beat_credit;
+    Instant ran_at;              // agent's clock: last window in which it was not stopped
     Instant moved;               // controller's clock: last sign of going on
     Duration cpu_time_at_entry;  // of its phase
     std::optional<RankSample> last_sample;
@@ -88,6 +94,7 @@ class HangDetector {
   static Duration beat_age(const Watched& watched);
   static std::optional<Suspicion> suspect_stopped(const Watched& watched,
                                                   const RunHistory& history);
+  static std::optional<Suspicion> suspect_joiner(const Watched& watched, const RunHistory& history);
   static std::optional<Suspicion> suspect_traced(const Watched& watched, const RunHistory& history);
   static std::optional<Suspicion> suspect_mismatched(const Watched& watched,
                                                      const RunHistory& history);

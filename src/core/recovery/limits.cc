@@ -43,6 +43,8 @@ Duration stay_limit(const RunHistory& history, RankPhase phase, RankId rank) {
   return limit + kStayMargin;
 }
 
+Duration joiner_limit(const RunHistory& history) { return collective_limit(history); }
+
 Duration collective_limit(const RunHistory& history) {
   if (history.turns() == 0) return kFirstCommitLeast;
   return std::max(history.median_step().value_or(Duration()) * kStaySteps, kCollectiveLeast);

@@ -17,6 +17,9 @@ Duration refused_limit(const RunHistory& history);
 // A stay in `phase` while all others wait for `rank`.
 Duration stay_limit(const RunHistory& history, RankPhase phase, RankId rank);
 
+// A joiner whose library gives no beat.
+Duration joiner_limit(const RunHistory& history);
+
 // All ranks wait in the collective and nobody commits.
 Duration collective_limit(const RunHistory& history);
 

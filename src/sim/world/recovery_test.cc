@@ -120,6 +120,23 @@ TEST(Recovery, FrozenSpare_IsFoundAndReplaced) {
   EXPECT_EQ(outcome.incidents[0].hang_class, HangClass::Stopped);
 }
 
+// Nobody waits for it, and nobody but its agent sees it.
+TEST(Recovery, FrozenJoiner_IsFoundAndStartedAgain) {
+  Model model = model_of(4);
+  model.heal_time = Duration::seconds(2);
+  World world(model);
+  world.queue().after(kFaultAt, [&] { world.kill_rank(SlotId(2)); });
+  world.queue().after(kFaultAt + Duration::seconds(1), [&] { world.freeze_rank(SlotId(2)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 2u);
+  const Incident& hang = outcome.incidents[1];
+  EXPECT_EQ(hang.kind, IncidentKind::Hang);
+  EXPECT_EQ(hang.hang_class, HangClass::Stopped);
+  EXPECT_LE(hang.detected - (Instant() + kFaultAt), Duration::seconds(2));
+  EXPECT_TRUE(hang.recovered) << "the next process of its slot is a member";
+}
+
 TEST(Recovery, HungRank_InObserveMode_IsToldAndLeftAlone) {
   const Model model = model_of(4);
   World world(model);
