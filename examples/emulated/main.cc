@@ -38,6 +38,11 @@ void add_options(CLI::App& app, emulated::Options& options) {
                  "Ranks that compute it so: all, one, or mixed: all and one in turn")
       ->transform(CLI::CheckedTransformer(slow_step_on))
       ->default_str("all");
+  app.add_option("--evaluate-every", options.evaluate_every,
+                 "Steps between emulated evaluations by one rank, which the others wait for in a "
+                 "barrier (0: none)");
+  app.add_option("--evaluate-ms", options.evaluate_ms, "Emulated compute of an evaluation")
+      ->check(CLI::Range(0.0, 1e8));
   app.add_option("--buckets", options.buckets, "Buckets that the gradient is reduced in")
       ->check(CLI::Range(1, 1024));
   app.add_option("--micro-batches", options.micro_batches,

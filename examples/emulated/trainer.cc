@@ -73,6 +73,7 @@ void Trainer::train() {
     update(*step);
     const uint64_t done = step->step + 1;
     if (done % options_.print_every == 0) print_progress(done);
+    if (!evaluate(done)) return;
     if (done == options_.steps) break;
   }
   std::printf("emulated: rank %u ends; state digest %016llx\n", job_.rank(),
@@ -170,6 +171,12 @@ void Trainer::print_progress(uint64_t steps_done) const {
               static_cast<unsigned long long>(steps_done),
               static_cast<unsigned long long>(options_.steps), job_.world_size());
   std::fflush(stdout);
+}
+
+bool Trainer::evaluate(uint64_t steps_done) {
+  if (options_.evaluate_every == 0 || steps_done % options_.evaluate_every != 0) return true;
+  if (job_.is_lead()) TimedWait().until(static_cast<int64_t>(options_.evaluate_ms * 1e6));
+  return job_.barrier();
 }
 
 }  // namespace emulated

@@ -25,6 +25,8 @@ struct Options {
   uint64_t seed = 1;
   uint64_t slow_step_every = 0;  // 0: never
   SlowStepOn slow_step_on = SlowStepOn::All;
+  uint64_t evaluate_every = 0;  // 0: never
+  double evaluate_ms = 100;     // by the lead, while the others wait for it in a barrier
   uint32_t buckets = 2;
   uint32_t micro_batches = 8;
   uint64_t print_every = 50;
@@ -47,6 +49,8 @@ class Trainer final {
   [[noreturn]] void wait_as_a_hung_program(const char* refusal) const;
   void update(const paceline_step& step);
   void print_progress(uint64_t steps_done) const;
+  // False if this rank is no longer a member.
+  bool evaluate(uint64_t steps_done);
 
   const Options options_;
   std::vector<float> gradient_;      // of one micro-batch, bucket after bucket

@@ -56,8 +56,8 @@ typedef enum {
   PACELINE_MORE =
       1, /* finish_step: the step needs more micro-batches; call next_micro_batch again */
   PACELINE_NONE = 2, /* next_micro_batch: nothing to compute now; call finish_step */
-  PACELINE_LEFT = 3, /* begin_step, finish_step: this rank is no longer a member, or the job gives
-                        the step up; end the loop, then finalize */
+  PACELINE_LEFT = 3, /* begin_step, finish_step, barrier: this rank is no longer a member, or the
+                        job gives the step up; end the loop, then finalize */
   PACELINE_STOP =
       4, /* begin_step: the job stops in order at this step; end the loop, then finalize */
   PACELINE_EINVAL = -1, /* a bad argument, or a call out of order; nothing was changed */
@@ -138,8 +138,13 @@ PACELINE_API paceline_status paceline_finish_step(paceline_job* job);
  * infinity reads as NaN. */
 PACELINE_API const float* paceline_sum(paceline_job* job, uint32_t bucket);
 
-/* Waits until every member of the running epoch has called it at this step. Not in this version:
- * EINVAL. */
+/* Waits until every member has called it as often since the last commit, and returns OK. Between
+ * finish_step returning OK and the next begin_step; from the thread that calls those. A member that
+ * is lost meanwhile is waited for no longer. A rank that still heals returns OK at once. LEFT: this
+ * rank is no longer a member; end the loop, then finalize. EINVAL: out of order; or a member, which
+ * paceline_last_error names, has gone on to the next step or to finalize without this barrier: this
+ * rank may go on too. A member that stays in its own code is found as a hang and replaced; there is
+ * no deadline besides. EABORT and EAGENT as for all calls that wait. */
 PACELINE_API paceline_status paceline_barrier(paceline_job* job);
 
 /* Shows a number of this step (a loss) in the live status and the report. One rank's call is

@@ -98,7 +98,8 @@ class Job {
   // REQUIRES: finish_step returned Committed and begin_step has not been called since.
   const float* sum(uint32_t bucket) const { return paceline_sum(job_, bucket); }
 
-  void barrier() { check(paceline_barrier(job_)); }
+  // False when this rank should end its loop.
+  bool barrier() { return check(paceline_barrier(job_)) == PACELINE_OK; }
   void log_metric(const std::string& name, double value) {
     check(paceline_log_metric(job_, name.c_str(), value));
   }

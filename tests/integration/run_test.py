@@ -57,13 +57,13 @@ class Case:
         return self.finish(self.start(*arguments))
 
     def trained(self, name: str, *flags: str, code: int = 0, steps: int = 60, micro_batch_ms: int = 5,
-                program: str | None = None) -> dict:
+                program: str | None = None, trainer: tuple[str, ...] = ()) -> dict:
         """The report of a run of the emulated trainer, or of `program` that runs it, on four hosts."""
         report = self.folder / name
         status, out, err = self.run("--local", "4", "--micro-batches", "16", "--report", str(report), *flags, "--",
                                     program or self.tools.trainer, "--steps", str(steps),
                                     "--micro-batch-ms", str(micro_batch_ms),
-                                    "--gradient-mb", "0.2", "--seed", "1")
+                                    "--gradient-mb", "0.2", "--seed", "1", *trainer)
         expect(status == code, f"exit code {status}, not {code}\n{out[-2000:]}\n{err[-4000:]}")
         return self.report(report) | {"stderr": err, "stdout": out}
 

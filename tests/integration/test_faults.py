@@ -106,8 +106,44 @@ def recovery_mode_is_changed(case: Case) -> None:
     expect({turn["epoch"] for turn in case.turns(report)} == {"1"}, "observed, and yet the work was divided anew")
 
 
+EVALUATION_S = 0.6
+EVALUATES = ("--evaluate-every", "30", "--evaluate-ms", str(EVALUATION_S * 1000))
+
+
+def kill_in_barrier(case: Case) -> None:
+    """Ranks wait in a barrier for one that evaluates: one of those that wait is killed, and at the next the awaited one."""
+    calm = case.trained("calm", steps=STEPS)
+    broken = case.trained("broken", "--fault", "kill@step=30:rank=2,after_us=200000", "--fault",
+                          "kill@step=60:rank=0,after_us=200000", steps=STEPS, trainer=EVALUATES)
+    text = described(broken)
+    expect([fault["kind"] for fault in broken["faults"]] == ["kill", "kill"], f"not both have struck\n{text}")
+    expect([incident["kind"] for incident in broken["incidents"]] == ["crash", "crash"], text)
+    expect(all(incident["recovered_at_s"] is not None for incident in broken["incidents"]), text)
+    commits = {int(turn["step"]): float(turn["at_s"]) for turn in case.turns(case.folder / "broken")}
+    for fault, step in zip(broken["faults"], (30, 60), strict=True):
+        expect(commits[step - 1] < fault["at_s"] < commits[step], f"{fault} did not strike in the barrier: {commits}")
+    expect(commits[30] - commits[29] >= EVALUATION_S, "who was left did not wait for the one that evaluates")
+    expect(commits[60] - commits[59] < EVALUATION_S, "a lost rank was waited for")
+    expect_calm_bits(broken, calm)
+
+
+def never_in_barrier(case: Case) -> None:
+    """A rank that does not come to a barrier is found and replaced while all others wait in it, with no step open."""
+    calm = case.trained("calm", steps=STEPS)
+    broken = case.trained("broken", steps=STEPS,
+                          trainer=("--evaluate-every", str(STEPS // 2 + 1), "--evaluate-ms", "3600000"))
+    text = described(broken)
+    expect([incident["kind"] for incident in broken["incidents"]] == ["hang"], f"not one hang\n{text}")
+    incident = broken["incidents"][0]
+    expect((incident["rank"], incident["hang_class"]) == (0, "never_entered"), text)
+    expect("3 others wait for it" in incident["evidence"], incident["evidence"])
+    expect(incident["recovered_at_s"] is not None, f"not recovered\n{text}")
+    expect_calm_bits(broken, calm)
+
+
 CASES = {function.__name__: function
-         for function in (corrupt, skip, spin, hang, stop, lose_host, slow, recovery_mode_is_changed)}
+         for function in (corrupt, skip, spin, hang, stop, lose_host, slow, recovery_mode_is_changed,
+                           kill_in_barrier, never_in_barrier)}
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ enum class RankPhase : uint8_t {
   Heal = 1,      // waiting for or applying another rank's state
   Compute = 2,   // a micro-batch has been begun and is not yet in every bucket
   Outside = 3,   // in the program's own code: between micro-batches, in the update, between steps
-  Wait = 4,      // in finish_step, some of its own input is complete and it waits for others
+  Wait = 4,      // in finish_step or in a barrier: it waits for others
   Prepare = 5,   // between a Prepare and its decision
   Done = 6,      // in finalize
 };
@@ -28,7 +28,7 @@ struct RankSample {
   Instant begun;               // begin_step of the turn
   Instant committed;
   Duration compute;          // between beginning a micro-batch and its last accumulate
-  Duration wait;             // blocked in finish_step
+  Duration wait;             // blocked in finish_step, and in barriers before the step
   Duration longest_compute;  // of one micro-batch
   Duration longest_outside;  // longest stay in the program's own code, outside micro-batches
   Duration run_queue_delay;  // ready to run but not running, training thread (schedstat)

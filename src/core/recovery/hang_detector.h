@@ -1,8 +1,9 @@
 // HangDetector: which rank keeps all others waiting and will not come back.
 //
 // A timeout alone cannot tell a hang from a long step. What the ranks do at the same moment can: in
-// a hang every rank but the hung ones has come to the collective of this turn and waits there. So a
-// long stay is judged only when all others wait, and then a few steps are enough:
+// a hang every rank but the hung ones has come to the collective of this turn, or to the barrier
+// before it, and waits there. So a long stay is judged only when all others wait, and then a few
+// steps are enough:
 //
 //   stopped        every thread is stopped and the library's own thread gives no beat
 //   never entered  in a micro-batch or elsewhere in the program's own code, blocked or spinning; it

@@ -172,6 +172,21 @@ TEST(HangDetector, RankInItsOwnCode_HasNeverEntered) {
   expect_only(cluster.run(Duration::seconds(10)), 5, HangClass::NeverEntered);
 }
 
+// Between two steps, when all turns are committed and the next is not begun.
+TEST(HangDetector, RankThatDoesNotComeToABarrier_HasNeverEntered) {
+  Cluster cluster(4);
+  cluster.commit(40);
+  const Instant committed = cluster.now();
+  RankSample last;
+  last.turn = Turn(39);
+  last.committed = committed;
+  for (uint32_t slot = 0; slot < 4; ++slot) cluster.detector().add_sample(rank_of(slot), last);
+  for (const uint32_t slot : {0u, 1u, 3u}) cluster.enter(slot, RankPhase::Wait);
+  cluster.enter(2, RankPhase::Outside);
+  expect_only(cluster.run(Duration::seconds(10)), 2, HangClass::NeverEntered);
+  EXPECT_LE(cluster.now() - committed, ms(2500));
+}
+
 TEST(HangDetector, FinishStepThatDoesNotReturn_IsStuck) {
   Cluster cluster(4);
   cluster.commit(40);

@@ -13,6 +13,7 @@
 //          tags of the micro-batches in it
 //   Vote   hop, low and high as in core/model/control_message.h
 //   Beat   "I am alive": epoch alone
+//   Barrier  chunk is the level, hop the hop as in core/rank/barrier.h; tag is 1 in a refusal
 //   Heal*  the transfer of a joiner's state; grammar in heal.h. `high` numbers the joiner's
 //   requests
 #pragma once
@@ -37,6 +38,7 @@ enum class FrameKind : uint8_t {
   Chunk = 2,
   Vote = 3,
   Beat = 4,
+  Barrier = 5,
   HealAsk,
   HealTurn,
   HealManifest,

@@ -293,7 +293,34 @@ const float* Job::sum(uint32_t bucket) {
 
 // --- The rest ---
 
-paceline_status Job::barrier() { return fail(PACELINE_EINVAL, "barrier: not in this version"); }
+paceline_status Job::barrier() {
+  const os::MutexLock lock(mutex_);
+  if (stage_ != Stage::Between)
+    return refuse("barrier: only between finish_step returning OK and the next begin_step");
+  session_->enter_phase(RankPhase::Wait, os::now());
+  session_->arrive_at_barrier(os::now());
+  const paceline_status status = wait_at_barrier();
+  session_->enter_phase(RankPhase::Outside, os::now());
+  return status;
+}
+
+// Whoever still heals is waited for by nobody and waits for nobody.
+paceline_status Job::wait_at_barrier() {
+  for (;;) {
+    const rank::Phase phase = session_->core().phase();
+    if (phase == rank::Phase::Left) {
+      stage_ = Stage::Ended;
+      return PACELINE_LEFT;
+    }
+    if (phase == rank::Phase::Joining || session_->is_barrier_passed()) return PACELINE_OK;
+    if (const std::optional<SlotId> slot = session_->barrier_refused_by())
+      return fail(PACELINE_EINVAL,
+                  str("barrier: rank ", *slot, " does not come to it: it has begun step ",
+                      session_->core().position().step, " or ended its loop"));
+    if (const paceline_status status = check_alive(); status != PACELINE_OK) return status;
+    wait();
+  }
+}
 
 paceline_status Job::log_metric(const char* name, double value) {
   const os::MutexLock lock(mutex_);

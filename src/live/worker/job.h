@@ -4,6 +4,7 @@
 //   Setup --begin_step--> InStep --finish_step: OK--> Between --begin_step--> InStep ...
 //     register_*             |  ^----finish_step: MORE       |
 //                            +--finish_step: LEFT--> Ended <-+--begin_step: LEFT, STOP
+//                                                            +--barrier: LEFT
 //
 // Calls come from one thread at a time, but for abort().
 #pragma once
@@ -63,6 +64,7 @@ class Job {
   void serve();  // the progress thread
   paceline_status start() REQUIRES(mutex_);
   paceline_status wait_for_membership() REQUIRES(mutex_);
+  paceline_status wait_at_barrier() REQUIRES(mutex_);
   // Copies the state for a joiner that waits for it. At a commit boundary only.
   void offer_copy() EXCLUDES(mutex_);
   void load_snapshot() REQUIRES(mutex_);

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -14,9 +15,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <iostream>
+#include <thread>
 
+#include "base/check.h"
 #include "base/rng.h"
-
 #include "live/worker/testing/cluster.h"
 #include "live/worker/testing/trainer.h"
 
@@ -234,6 +236,153 @@ TEST(Job, SkippedMicroBatch_IsInNoSumAndChangesTheBitsAlike) {
   for (uint32_t slot = 0; slot < 4; ++slot) EXPECT_TRUE(cluster.rank(slot).done.has_value());
 }
 
+// A flag that the test's process and those of its ranks see.
+class SharedFlag {
+ public:
+  SharedFlag()
+      : flag_(static_cast<std::atomic<bool>*>(::mmap(nullptr, sizeof(std::atomic<bool>),
+                                                     PROT_READ | PROT_WRITE,
+                                                     MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+    CHECK(flag_ != MAP_FAILED);
+  }
+  ~SharedFlag() { ::munmap(flag_, sizeof *flag_); }
+  SharedFlag(const SharedFlag&) = delete;
+  SharedFlag& operator=(const SharedFlag&) = delete;
+
+  void raise() { flag_->store(true); }
+  bool is_raised() const { return flag_->load(); }
+  void wait() const {
+    while (!is_raised()) ::sched_yield();
+  }
+
+ private:
+  std::atomic<bool>* flag_;
+};
+
+// Rank `slot` has come to a barrier behind `steps` steps and waits in it.
+bool is_in_barrier(const Cluster::Rank& rank, uint64_t steps) {
+  const wire::RankNow& now = rank.shared().now;
+  return now.step.load() == steps && now.phase.load() == static_cast<uint32_t>(RankPhase::Wait);
+}
+
+// Two barriers behind every step: all members come to all of them.
+TEST(Job, BarriersBehindEveryStep_ChangeNoBit) {
+  TrainerOptions trainer;
+  trainer.between_steps = [](Job& job, uint64_t) {
+    return job.barrier() == PACELINE_OK && job.barrier() == PACELINE_OK;
+  };
+  const uint64_t expected = reference_digest(trainer, 8);
+  for (const uint32_t ranks : {2u, 5u}) {
+    Cluster cluster(
+        {.ranks = ranks, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
+    ASSERT_TRUE(cluster.run());
+    EXPECT_EQ(cluster.digests(), std::set<uint64_t>{expected});
+    EXPECT_EQ(cluster.membership().base().number, EpochNumber(1)) << "something was repaired";
+  }
+}
+
+// Struck while it waits there and while the others wait for it.
+TEST(Job, RankKilledInABarrier_TheOthersPassItAndEndWithTheSameDigest) {
+  constexpr uint64_t kSteps = 3;
+  constexpr uint32_t kLate = 3;
+  const uint64_t expected = reference_digest({}, 8);
+  for (const uint32_t victim : {0u, 2u, kLate}) {
+    SharedFlag is_struck;
+    TrainerOptions trainer;
+    trainer.between_steps = [&is_struck](Job& job, uint64_t steps) {
+      if (job.barrier() != PACELINE_OK) return false;
+      if (job.rank() == kLate && steps == kSteps) is_struck.wait();
+      return job.barrier() == PACELINE_OK;
+    };
+    Cluster cluster(
+        {.ranks = 4, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
+    cluster.on_moment.push_back([&cluster, &is_struck, victim] {
+      for (const uint32_t slot : {0u, 1u, 2u})
+        if (!is_in_barrier(cluster.rank(slot), kSteps)) return false;
+      cluster.kill(victim, SIGKILL);
+      is_struck.raise();
+      return true;
+    });
+    ASSERT_TRUE(cluster.run()) << victim;
+    EXPECT_TRUE(is_struck.is_raised());
+    EXPECT_EQ(cluster.digests(), std::set<uint64_t>{expected}) << victim;
+    for (uint32_t slot = 0; slot < 4; ++slot)
+      EXPECT_EQ(cluster.rank(slot).exit_status == 0, slot != victim) << slot;
+  }
+}
+
+// The rank that is asked to end waits for one that never comes.
+TEST(Job, AbortInABarrier_EndsTheCall) {
+  constexpr uint64_t kSteps = 2;
+  constexpr int kAborted = 17;
+  SharedFlag has_ended;
+  TrainerOptions trainer;
+  trainer.between_steps = [&has_ended](Job& job, uint64_t steps) {
+    if (steps != kSteps) return true;
+    if (job.rank() == 1) {
+      has_ended.wait();
+      return true;
+    }
+    std::thread other([&job] { job.abort(); });
+    const paceline_status status = job.barrier();
+    other.join();
+    ::_exit(status == PACELINE_EABORT ? kAborted : 1);
+  };
+  Cluster cluster(
+      {.ranks = 2, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
+  cluster.on_turn = [&] {
+    if (cluster.rank(0).has_ended) has_ended.raise();
+  };
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(WEXITSTATUS(cluster.rank(0).exit_status), kAborted);
+  EXPECT_EQ(cluster.digests(), std::set<uint64_t>{reference_digest({}, 8)});
+}
+
+// Into the next step or to the end, before the others come to the barrier or while they wait in it.
+TEST(Job, RankThatGoesOnWithoutTheBarrier_TheOthersAreToldWho) {
+  constexpr uint64_t kLast = 5;
+  for (const uint64_t where : {uint64_t{2}, kLast}) {
+    for (const bool is_first : {true, false}) {
+      SharedFlag may_go_on;
+      TrainerOptions trainer;
+      trainer.steps = kLast;
+      trainer.between_steps = [&](Job& job, uint64_t steps) {
+        if (steps != where) return true;
+        if (job.rank() == 1) {
+          if (!is_first) may_go_on.wait();
+          return true;
+        }
+        const paceline_status status = job.barrier();
+        const std::string error = job.last_error();
+        if (status != PACELINE_EINVAL || error.find("rank 1 does not come") == std::string::npos)
+          ::_exit(18);
+        return true;
+      };
+      Cluster cluster(
+          {.ranks = 3, .micro_batches = 6, .reduce = ReduceMode::Exact, .trainer = trainer});
+      cluster.on_turn = [&] {
+        if (is_in_barrier(cluster.rank(0), where) && is_in_barrier(cluster.rank(2), where))
+          may_go_on.raise();
+      };
+      ASSERT_TRUE(cluster.run()) << where << is_first;
+      for (uint32_t slot = 0; slot < 3; ++slot)
+        EXPECT_EQ(cluster.rank(slot).exit_status, 0) << slot << " " << where << is_first;
+    }
+  }
+}
+
+TEST(Job, BarrierWithinAStep_IsRefused) {
+  TrainerOptions trainer;
+  trainer.in_micro_batch = [](Job& job, const paceline_micro_batch&) {
+    if (job.barrier() != PACELINE_EINVAL) ::_exit(19);
+  };
+  const uint64_t expected = reference_digest(trainer, 4);
+  Cluster cluster(
+      {.ranks = 2, .micro_batches = 4, .reduce = ReduceMode::Exact, .trainer = trainer});
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.digests(), std::set<uint64_t>{expected});
+}
+
 // What is compared tells the rank whose memory has changed from those that agree.
 TEST(Job, StateIsCompared_ACorruptedRankDiffersFromTheOthers) {
   TrainerOptions trainer;
@@ -369,31 +518,27 @@ TEST(Job, AgentGone_BlockedCallsReturnEagent) {
 // until a call is in order again.
 TEST(Job, CallOutOfOrder_IsSeenUntilOneIsInOrder) {
   constexpr uint64_t kStep = 2;
-  auto* was_seen = static_cast<std::atomic<bool>*>(::mmap(nullptr, sizeof(std::atomic<bool>),
-                                                          PROT_READ | PROT_WRITE,
-                                                          MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  ASSERT_NE(was_seen, MAP_FAILED);
+  SharedFlag was_seen;
   TrainerOptions trainer;
   const uint64_t expected = reference_digest(trainer, 8);
-  trainer.in_micro_batch = [was_seen](Job& job, const paceline_micro_batch& m) {
+  trainer.in_micro_batch = [&was_seen](Job& job, const paceline_micro_batch& m) {
     if (job.rank() != 1 || m.step != kStep) return;
     do {  // the test ends it, or the limit of the cluster
       paceline_micro_batch next{};
       if (job.finish_step() != PACELINE_EINVAL || job.next_micro_batch(&next) != PACELINE_EINVAL)
         ::_exit(12);
-    } while (!was_seen->load());
+    } while (!was_seen.is_raised());
   };
   Cluster cluster(
       {.ranks = 2, .micro_batches = 8, .reduce = ReduceMode::Exact, .trainer = trainer});
   cluster.on_turn = [&] {
     EXPECT_EQ(cluster.rank(0).shared().now.refused_since.load(), 0);
-    if (cluster.rank(1).shared().now.refused_since.load() != 0) was_seen->store(true);
+    if (cluster.rank(1).shared().now.refused_since.load() != 0) was_seen.raise();
   };
   ASSERT_TRUE(cluster.run());
-  EXPECT_TRUE(was_seen->load());
+  EXPECT_TRUE(was_seen.is_raised());
   EXPECT_EQ(cluster.rank(1).shared().now.refused_since.load(), 0);
   EXPECT_EQ(cluster.digests(), std::set<uint64_t>{expected});
-  ::munmap(was_seen, sizeof(std::atomic<bool>));
 }
 
 // What the agent reads of a rank that trains.

@@ -76,7 +76,12 @@ void Session::begin_step(Instant now) {
     run_queue_delay_at_begin_ = run_queue_delay();
   }
   // A joiner opens no turn: its donors compute it.
-  if (core_->phase() != rank::Phase::Joining) core_->begin_step();
+  if (core_->phase() != rank::Phase::Joining) {
+    now_ = now;
+    barrier_.go_on();
+    send_barriers();
+    core_->begin_step();
+  }
   settle(now);
 }
 
@@ -126,6 +131,20 @@ void Session::note_refusal(Instant now) {
   publish();
 }
 
+void Session::arrive_at_barrier(Instant now) {
+  CHECK(!core_->is_open());
+  now_ = now;
+  barrier_.arrive();
+  send_barriers();
+  settle(now);
+}
+
+std::optional<SlotId> Session::barrier_refused_by() const {
+  const std::optional<MemberIndex> member = barrier_.refused_by();
+  if (!member) return std::nullopt;
+  return running_.members[*member].rank.slot;
+}
+
 void Session::enter_phase(RankPhase phase, Instant now) {
   refused_since_ = Instant();
   clock_.enter(phase, now);
@@ -137,6 +156,9 @@ void Session::add_metric(std::string_view name, double value) {
 }
 
 void Session::send_done(uint64_t state_digest) {
+  barrier_.go_on();
+  send_barriers();
+  if (transport_) transport_->flush();
   tell_agent(
       wire::Done{core_->phase() == rank::Phase::Left, core_->position().committed, state_digest});
 }
@@ -269,6 +291,7 @@ FrameVerdict Session::take(RankId sender, const FrameHeader& header,
     case rank::Relation::Current:
       break;
   }
+  if (header.kind == FrameKind::Barrier) return take_barrier(sender, header);
   const FrameVerdict verdict = header.kind == FrameKind::Vote
                                    ? take_vote(sender, header)
                                    : reducer_->take_chunk(sender, header, payload);
@@ -286,6 +309,18 @@ FrameVerdict Session::take_vote(RankId sender, const FrameHeader& header) {
     return FrameVerdict::Refuse;
   core_->vote_received(
       Vote{header.epoch, header.turn, static_cast<uint8_t>(header.hop), header.low, header.high});
+  return FrameVerdict::Taken;
+}
+
+FrameVerdict Session::take_barrier(RankId sender, const FrameHeader& header) {
+  const std::optional<MemberIndex> from = core_->epoch().index_of(sender);
+  if (!from || header.hop >= rank::kMaxHops) return FrameVerdict::Refuse;
+  const rank::BarrierMessage message{.level = header.chunk,
+                                     .hop = static_cast<uint8_t>(header.hop),
+                                     .is_refusal = header.tag != 0};
+  if (!barrier_.receive(*from, message)) return FrameVerdict::Refuse;
+  send_barriers();
+  has_changed_ = true;
   return FrameVerdict::Taken;
 }
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/model/job.h"
+#include "core/rank/barrier.h"
 #include "core/rank/rank_core.h"
 #include "live/os/descriptor.h"
 #include "live/worker/agent_link.h"
@@ -80,6 +81,11 @@ class Session final : private PeerHandler {
   [[nodiscard]] bool begin_accumulate();
   Bucket& bucket(BucketId id) { return buckets_[id.value()]; }
   void end_accumulate(BucketId bucket, Instant now);
+  // Comes to the next barrier of this boundary. REQUIRES: no step is open.
+  void arrive_at_barrier(Instant now);
+  bool is_barrier_passed() const { return barrier_.is_passed(); }
+  // The slot of a member that has gone on without the barrier that this rank waits in.
+  std::optional<SlotId> barrier_refused_by() const;
   void enter_phase(RankPhase phase, Instant now);
   // A call of the program was out of order: others see it until one is in order again.
   void note_refusal(Instant now);
@@ -168,6 +174,8 @@ class Session final : private PeerHandler {
   FrameVerdict take(RankId sender, const FrameHeader& header,
                     std::span<const std::byte> payload) override;
   FrameVerdict take_vote(RankId sender, const FrameHeader& header);
+  FrameVerdict take_barrier(RankId sender, const FrameHeader& header);
+  void send_barriers();
   void connection_lost(RankId peer) override;
   void silent(RankId peer) override;
   void heard_again(RankId peer) override;
@@ -197,6 +205,7 @@ class Session final : private PeerHandler {
   std::vector<Bucket> buckets_;
   std::optional<rank::RankCore> core_;
   std::optional<Reducer> reducer_;
+  rank::Barrier barrier_;
   Epoch running_;  // whose EnterEpoch has been carried out; the core may be one ahead in between
   Instant now_;    // of the call that is being carried out
 

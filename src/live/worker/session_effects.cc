@@ -58,12 +58,27 @@ void Session::carry_out(const rank::SendVote& effect) {
                    {}, {});
 }
 
+void Session::send_barriers() {
+  for (const rank::OutgoingBarrier& outgoing : barrier_.take_outgoing()) {
+    connect_to(outgoing.to);
+    transport_->send(running_.members[outgoing.to].rank,
+                     {.kind = FrameKind::Barrier,
+                      .epoch = running_.number,
+                      .chunk = outgoing.message.level,
+                      .hop = outgoing.message.hop,
+                      .turn = core_->position().committed,
+                      .tag = outgoing.message.is_refusal ? 1u : 0u},
+                     {}, {});
+  }
+}
+
 void Session::carry_out(const rank::SendReport& effect) { tell_agent(effect.report); }
 
 void Session::carry_out(const rank::Quiesce&) {
   reducer_->stop();
   due_reductions_.clear();
   if (transport_) transport_->quiesce();
+  barrier_.stop();
   lost_told_.clear();
   promised_since_ = now_;
   has_changed_ = true;
@@ -72,6 +87,7 @@ void Session::carry_out(const rank::Quiesce&) {
 void Session::carry_out(const rank::CommitTurn& effect) {
   if (donor_) donor_->committing(effect.turn, effect.is_flagged, buckets_);
   for (Bucket& bucket : buckets_) bucket.commit(effect.is_flagged);
+  barrier_.committed({.turn = effect.turn.next(), .is_open = effect.is_flagged});
   add_sample(effect);
   // Nothing holds the training thread back any more: how long it takes to wake up is its own time.
   if (!effect.is_flagged && clock_.phase() == RankPhase::Wait)
@@ -100,6 +116,12 @@ void Session::carry_out(const rank::EnterEpoch&) {
   const std::optional<MemberIndex> self = epoch.index_of(options_.self);
   if (self && epoch.members.size() > 1)
     connect_to(static_cast<MemberIndex>((*self + 1u) % epoch.members.size()));
+  if (self) {
+    barrier_.enter({.turn = core_->position().committed,
+                    .self = *self,
+                    .members = static_cast<MemberIndex>(epoch.members.size())});
+    send_barriers();
+  }
   tell_agent(wire::Entered{epoch.number, core_->position().committed, core_->position().step});
   has_changed_ = has_moved_ = true;
 }
@@ -114,6 +136,7 @@ void Session::carry_out(const rank::TagMismatch& effect) {
 // Connections stay: the last votes of this rank may still be on them.
 void Session::carry_out(const rank::Leave&) {
   reducer_->stop();
+  barrier_.stop();
   has_changed_ = has_moved_ = true;
 }
 

@@ -71,6 +71,7 @@ void Session::snapshot_loaded(std::span<const std::byte> own_state, Instant now)
     joiner_->fail("the copy is older than what this rank has");
   if (!joiner_->has_snapshot()) return;
   core_->state_received(snapshot.position);
+  barrier_.loaded(snapshot.position.committed);
   digested_.reset();
   joiner_->snapshot_taken();
   is_loaded_ = true;
@@ -136,6 +137,7 @@ void Session::apply(const Joiner::Commit& commit) {
   }
   for (Bucket& bucket : buckets_) bucket.commit(commit.is_flagged);
   core_->sums_applied(commit.is_flagged);
+  barrier_.committed({.turn = commit.turn.next(), .is_open = false});
 }
 
 }  // namespace paceline::worker

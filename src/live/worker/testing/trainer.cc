@@ -71,6 +71,7 @@ TrainerResult train(Job& job, const TrainerOptions& options) {
     result.steps = step.step + 1;
     if (options.logs_lead && job.is_lead()) job.log_metric("step", static_cast<double>(step.step));
     if (options.on_update) options.on_update(job.rank(), result.steps, model.parameters[0]);
+    if (options.between_steps && !options.between_steps(job, result.steps)) break;
     if (result.steps == options.steps) break;
   }
   result.digest = job.state_digest();

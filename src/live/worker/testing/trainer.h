@@ -24,6 +24,8 @@ struct TrainerOptions {
   bool logs_lead = false;    // the lead logs a metric at each step
   // Called when the parameters have been updated, with `steps` updates in them.
   std::function<void(uint32_t slot, uint64_t steps, std::span<float> parameters)> on_update = {};
+  // Called between a step's update and the next step. False: the loop ends here.
+  std::function<bool(Job& job, uint64_t steps)> between_steps = {};
   std::vector<std::vector<uint64_t>> buckets = {{40000, 3}, {1000, 17}};
 };
 
