@@ -141,7 +141,7 @@ def _header_remedy(header: str, is_test: bool) -> str | None:
 
 
 def _check_file(tree: Tree, path: str, findings: Findings) -> None:
-    is_test = path.endswith("_test.cc")
+    is_test = path.endswith(("_test.cc", "_for_test.h"))
     layer = path.split("/")[1]
     for include in includes_of(tree, path):
         is_ours = include.is_quoted and include.target.split("/")[0] in (*LAYERS_SEEN, "paceline")
