@@ -59,10 +59,11 @@ void ControllerCore::State::suspect(Slot& slot, const RankEnded& event) {
 bool ControllerCore::State::has_suspects() const {
   std::map<Skipped, size_t> ending;
   for (const auto& [id, slot] : roster_.slots) {
+    if (!slot.ending_in) continue;  // nearly always: this is asked at every event
     const Host& host = roster_.hosts.at(slot.host);
     const bool will_be_known =
         host.is_connected && host.state == HostState::Ready && host.present.contains(slot.rank());
-    if (slot.ending_in && will_be_known) ++ending[*slot.ending_in];
+    if (will_be_known) ++ending[*slot.ending_in];
   }
   return std::any_of(ending.begin(), ending.end(), [this](const auto& entry) {
     const auto known = blamed_.find(entry.first);
@@ -95,19 +96,19 @@ void ControllerCore::State::blame_micro_batch(const Slot& slot, const RankEnded&
 // `last`: who has just ended by it; nobody if the journal says so.
 void ControllerCore::State::found_poison(const Skipped& micro_batch, std::optional<RankId> last) {
   const std::vector<MicroBatchBlamed>& dead = blamed_.at(micro_batch);
+  const std::string evidence =
+      str(name_of(dead.front()), " has ended ", dead.size(), " ranks by itself", last_words(dead));
   const bool is_skipped = can_skip(micro_batch);
   if (is_skipped) {
     membership_->skip(micro_batch.step, micro_batch.micro_batch);
   } else {
-    poison_ = str("poison: ", name_of(dead.front()), " has ended ", dead.size(), " ranks by itself",
-                  last_words(dead));
+    poison_ = str("poison: ", evidence);
     membership_->stop_at_target();
   }
   if (!last) return;
   Incident& incident = open_incident(IncidentKind::Poison, std::nullopt);
   incident.rank = last;
-  incident.evidence =
-      str(name_of(dead.front()), " has ended ", dead.size(), " ranks by itself", last_words(dead));
+  incident.evidence = evidence;
   incident.action = is_skipped ? ActionKind::Skip : ActionKind::Stop;
   incident.reason = is_skipped ? "it is left out of its step: the result is not exact"
                                : "a third rank would end as well";
