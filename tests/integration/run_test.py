@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 LIMIT_S = 45  # of one `pace run`; ctest's own limit is above it
@@ -374,24 +374,29 @@ CASES = {function.__name__: function for function in (
     wrapped_program, bad_input, failing_program, poison_stops, poison_skips)}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pace", required=True)
-    parser.add_argument("--trainer", required=True)
-    parser.add_argument("--unaware", required=True)
-    parser.add_argument("case", choices=sorted(CASES))
-    tools = parser.parse_args()
+def arguments_of(description: str, cases: dict[str, Callable], *more: str) -> argparse.Namespace:
+    """The programs under test and the case to run; `more` names further programs."""
+    parser = argparse.ArgumentParser(description=description)
+    for program in ("pace", "trainer", *more):
+        parser.add_argument(f"--{program}", required=True)
+    parser.add_argument("case", choices=sorted(cases))
+    return parser.parse_args()
+
+
+def run_case(tools: argparse.Namespace, cases: dict[str, Callable], kind: type[Case] = Case) -> int:
+    """Runs one case in a folder of its own. It must leave no process behind. Returns the exit code."""
     with tempfile.TemporaryDirectory(prefix="paceline-test-") as folder:
-        case = Case(tools, Path(folder))
+        case = kind(tools, Path(folder))
+        begun = time.monotonic()
         try:
-            CASES[tools.case](case)
+            cases[tools.case](case)
             case.expect_nothing_left(3)
         except Failure as failure:
             print(f"FAILED {tools.case}: {failure}\nrepeat: {' '.join(sys.argv)}", file=sys.stderr)
             return 1
-    print(f"ok {tools.case}")
+    print(f"ok {tools.case} ({time.monotonic() - begun:.1f} s)")
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_case(arguments_of(__doc__, CASES, "unaware"), CASES))

@@ -4,14 +4,9 @@
 One case: test_faults.py --pace PATH --trainer PATH CASE
 """
 
-import argparse
 import subprocess
-import sys
-import tempfile
-import time
-from pathlib import Path
 
-from run_test import Case, Failure, expect
+from run_test import Case, arguments_of, expect, run_case
 
 STEPS = 120
 
@@ -146,24 +141,5 @@ CASES = {function.__name__: function
                            kill_in_barrier, never_in_barrier)}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pace", required=True)
-    parser.add_argument("--trainer", required=True)
-    parser.add_argument("case", choices=sorted(CASES))
-    tools = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="paceline-test-") as folder:
-        case = Case(tools, Path(folder))
-        begun = time.monotonic()
-        try:
-            CASES[tools.case](case)
-            case.expect_nothing_left(3)
-        except Failure as failure:
-            print(f"FAILED {tools.case}: {failure}\nrepeat: {' '.join(sys.argv)}", file=sys.stderr)
-            return 1
-    print(f"ok {tools.case} ({time.monotonic() - begun:.1f} s)")
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_case(arguments_of(__doc__, CASES), CASES))
