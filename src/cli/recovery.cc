@@ -6,6 +6,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/find_controller.h"
+#include "cli/recovery_mode.h"
 #include "cli/verbs.h"
 #include "live/rpc/controller_client.h"
 
@@ -24,10 +25,7 @@ Status set_recovery(const RecoveryFlags& flags) {
   TRY_ASSIGN(const rpc::RpcAddress address, find_controller(flags.controller));
   TRY_ASSIGN(const std::unique_ptr<rpc::ControllerClient> client,
              rpc::ControllerClient::connect(address, kConnectLimit));
-  const RecoveryMode mode = flags.mode == "off"       ? RecoveryMode::Off
-                            : flags.mode == "observe" ? RecoveryMode::Observe
-                                                      : RecoveryMode::Act;
-  return client->set_recovery(mode, flags.detector);
+  return client->set_recovery(recovery_mode_of(flags.mode), flags.detector);
 }
 
 int run_recovery(const RecoveryFlags& flags) {

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/str.h"
+#include "cli/recovery_mode.h"
 #include "cli/run_checkpoints.h"
 #include "cli/run_program.h"
 
@@ -288,9 +289,7 @@ JobSpec job_spec_of(const RunOptions& options) {
   spec.micro_batches = options.micro_batches;
   spec.seed = options.seed.value_or(0);
   spec.reduce = options.reduce == "fast" ? ReduceMode::Fast : ReduceMode::Exact;
-  spec.recovery = options.recovery == "off"       ? RecoveryMode::Off
-                  : options.recovery == "observe" ? RecoveryMode::Observe
-                                                  : RecoveryMode::Act;
+  spec.recovery = recovery_mode_of(options.recovery);
   spec.poison = options.poison == "skip" ? PoisonPolicy::Skip : PoisonPolicy::Stop;
   spec.is_aware = options.is_aware;
   spec.max_restarts = options.max_restarts;
