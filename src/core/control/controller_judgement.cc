@@ -74,13 +74,10 @@ void ControllerCore::State::forget_the_gone() {
 }
 
 void ControllerCore::State::measure_restarts() {
-  const bool is_anyone_new = roster_.count_coming() + roster_.count(SlotState::Starting) > 0;
-  if (!is_anyone_new && judgement_.restarting_since.empty()) return;
+  if (!roster_.may_have_joining() && judgement_.restarting_since.empty()) return;
   for (const auto& [id, slot] : roster_.slots) {
     const RankId rank = slot.rank();
-    const bool is_coming = slot.state == SlotState::Starting || slot.state == SlotState::Up ||
-                           slot.state == SlotState::Healing || slot.state == SlotState::Level;
-    if (slot.is_joiner && is_coming) {
+    if (slot.is_joining()) {
       judgement_.restarting_since.emplace(rank, now_);
     } else if (slot.state == SlotState::Member) {
       const auto found = judgement_.restarting_since.find(rank);
@@ -146,11 +143,9 @@ void ControllerCore::State::judge_hangs() {
 
 // Nobody waits for a joiner before it is announced, so nobody misses it: its slot would stay empty.
 void ControllerCore::State::judge_joiners(const std::vector<RankId>& members) {
-  if (roster_.count_coming() + roster_.count(SlotState::Starting) == 0) return;
+  if (!roster_.may_have_joining()) return;
   for (auto& [id, slot] : roster_.slots) {
-    const bool is_coming = slot.is_joiner && slot.is_alive() && slot.state != SlotState::Member &&
-                           slot.state != SlotState::Done;
-    if (!is_coming || membership_->may_be_in_force(slot.rank())) continue;
+    if (!slot.is_joining() || membership_->may_be_in_force(slot.rank())) continue;
     const std::optional<recovery::HangFinding> finding =
         judgement_.hangs.judge_joiner(now_, slot.rank(), members, judgement_.history);
     if (!finding) continue;

@@ -79,6 +79,10 @@ struct Slot {
 
   RankId rank() const { return {id, incarnation}; }
   bool is_alive() const { return state != SlotState::Empty && state != SlotState::Ending; }
+  // A process that is to become a member of the running job.
+  bool is_joining() const {
+    return is_joiner && is_alive() && state != SlotState::Member && state != SlotState::Done;
+  }
 };
 
 class Roster {
@@ -102,6 +106,12 @@ class Roster {
     slot.state.value_ = state;
   }
   uint32_t count(SlotState state) const { return counts_[index_of(state)]; }
+  // False: no slot is joining. O(1).
+  bool may_have_joining() const {
+    return count(SlotState::Starting) + count(SlotState::Up) + count(SlotState::Healing) +
+               count(SlotState::Level) >
+           0;
+  }
   // Processes that are on their way to be members.
   uint32_t count_coming() const {
     uint32_t coming = count(SlotState::Healing) + count(SlotState::Level);
