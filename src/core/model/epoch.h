@@ -78,20 +78,12 @@ struct Epoch {
   bool skips(Step step, MicroBatch m) const {
     return std::find(skipped.begin(), skipped.end(), Skipped{step, m}) != skipped.end();
   }
-  uint32_t skipped_of(Step step) const {
-    return static_cast<uint32_t>(std::count_if(
-        skipped.begin(), skipped.end(), [step](const Skipped& each) { return each.step == step; }));
-  }
   // What the skipped micro-batches would have added to the tag of a sum of `step`.
   uint64_t skipped_tag(uint64_t job_seed, Step step) const {
     uint64_t sum = 0;
     for (const Skipped& each : skipped)
       if (each.step == step) sum += micro_batch_tag(job_seed, step, each.micro_batch);
     return sum;
-  }
-  // The tag of a complete sum of `step`: each micro-batch that is not skipped exactly once. O(V).
-  uint64_t complete_tag(uint64_t job_seed, Step step) const {
-    return paceline::complete_tag(job_seed, step, micro_batches()) - skipped_tag(job_seed, step);
   }
 
   // All that decides what its members do. The number alone does not: until it is journaled, one

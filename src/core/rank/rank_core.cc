@@ -62,8 +62,7 @@ void RankCore::sum_reduced(BucketId id, uint64_t tag, bool is_flagged) {
   CHECK(id.value() < buckets_.size(), id);
   Bucket& bucket = buckets_[id.value()];
   CHECK(is_running() && bucket.is_sent && !bucket.has_sum, id);
-  const uint64_t expected =
-      complete_tags_.of(position_.step) - epoch_.skipped_tag(seed_, position_.step);
+  const uint64_t expected = complete_tag();
   bucket.has_sum = true;
   bucket.is_flagged = is_flagged;
   bucket.is_mismatched = tag != expected;

@@ -141,6 +141,11 @@ class RankCore {
   const Epoch& epoch() const { return epoch_; }
   EpochNumber promised() const { return promised_; }
   const Position& position() const { return position_; }
+  // The tag of a complete sum of the running step in this epoch: each micro-batch exactly once, but
+  // for those that are skipped.
+  uint64_t complete_tag() const {
+    return complete_tags_.of(position_.step) - epoch_.skipped_tag(seed_, position_.step);
+  }
   bool has_work() const { return phase_ == Phase::Member && !is_promised_ && !todo_.empty(); }
   bool is_open() const { return is_open_; }
   bool has_voted() const { return votes_.has_cast(); }

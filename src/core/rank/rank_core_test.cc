@@ -371,7 +371,7 @@ TEST_F(RankCoreTest, FlaggedRound_KeepsWhatIsSkipped) {
   core_.control(Activate{decision});
   compute_share();
   for (uint32_t b = 0; b < kBuckets; ++b)
-    core_.sum_reduced(BucketId(b), decision.complete_tag(kSeed, Step(0)), true);
+    core_.sum_reduced(BucketId(b), complete() - decision.skipped_tag(kSeed, Step(0)), true);
   EXPECT_EQ(core_.position(), (Position{Turn(1), Step(0), 1}));
   EXPECT_EQ(compute_share(), (std::vector<uint32_t>{0, 1, 3}));
 }

@@ -222,12 +222,6 @@ class Session final : private PeerHandler {
   std::vector<BucketId> due_reductions_;
 
   std::set<RankId> lost_told_;  // peers whose loss the agent knows of, in this epoch
-  struct CompleteTag {
-    EpochNumber epoch;
-    Step step;
-    uint64_t tag = 0;
-  };
-  std::optional<CompleteTag> complete_tag_;  // of the step in the epoch, computed once
   bool is_released_ = false;
   bool has_changed_ = false;
   bool has_moved_ = false;  // frames that were kept may be current now

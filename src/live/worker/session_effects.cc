@@ -149,16 +149,13 @@ void Session::begin_round() {
   }
   const rank::Position& position = core_->position();
   const size_t members = epoch.members.size();
-  if (!complete_tag_ || complete_tag_->epoch != epoch.number ||
-      complete_tag_->step != position.step)
-    complete_tag_ = {epoch.number, position.step, epoch.complete_tag(options_.seed, position.step)};
   reducer_->begin({.epoch = epoch.number,
                    .turn = position.committed,
                    .members = static_cast<MemberIndex>(members),
                    .self = *self,
                    .next = epoch.members[(*self + 1u) % members].rank,
                    .previous = epoch.members[(*self + members - 1) % members].rank,
-                   .expected_tag = complete_tag_->tag,
+                   .expected_tag = core_->complete_tag(),
                    .transport = members > 1 ? transport_.get() : nullptr});
 }
 
