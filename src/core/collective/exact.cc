@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/vectorise.h"
 #include "core/model/ids.h"
 
 namespace paceline::collective {
@@ -13,6 +14,7 @@ namespace {
 
 // Sums stay within 2^kSumBits in magnitude.
 constexpr int kSumBits = 30;
+constexpr float kLargestSum = 0x1p30f;
 // A float of biased exponent e is below 2^(e - kExponentBias) in magnitude.
 constexpr int kExponentBias = 126;
 constexpr uint32_t kMagnitude = 0x7fff'ffff;
@@ -27,14 +29,9 @@ float power_of_two(int exponent) {
 
 // --- Loops over elements; each vectorises ---
 
-// The largest |x| as bits. Magnitudes of floats order as the integers of their bits, and every NaN
-// is above infinity; reading bits keeps denormals in flush-to-zero modes.
-int32_t max_magnitude(std::span<const float> x) {
-  int32_t largest = 0;
-  for (const float value : x)
-    largest = std::max(largest, static_cast<int32_t>(std::bit_cast<uint32_t>(value) & kMagnitude));
-  return largest;
-}
+// |x| as bits. Magnitudes of floats order as the integers of their bits, and every NaN is above
+// infinity; reading bits keeps denormals in flush-to-zero modes.
+int32_t magnitude(float x) { return static_cast<int32_t>(std::bit_cast<uint32_t>(x) & kMagnitude); }
 
 // To nearest, ties to even. The same as lrint, which g++ does not vectorise: it gives 64 bits.
 int32_t round_to_even(float x) {
@@ -45,11 +42,46 @@ int32_t round_to_even(float x) {
 #endif
 }
 
-// REQUIRES: |x[i] * factor| <= 2^kSumBits, accumulator within what an int32 takes.
-void add_quantised(std::span<const float> x, float factor, std::span<int32_t> accumulator) {
+// 0 for what is beyond 2^kSumBits or no number, so that it is defined for every float.
+uint32_t quantised(float x, float factor) {
+  const float scaled = x * factor;
+  return static_cast<uint32_t>(round_to_even(std::fabs(scaled) <= kLargestSum ? scaled : 0.0f));
+}
+
+PACELINE_VECTORISE int32_t largest_magnitude(std::span<const float> x) {
+  int32_t largest = 0;
+  for (const float value : x) largest = std::max(largest, magnitude(value));
+  return largest;
+}
+
+// Returns the largest magnitude too: whether the elements fit is known when they have been read,
+// and reading them twice costs more than taking them back once in a long while. Wraps.
+PACELINE_VECTORISE int32_t add_quantised(std::span<const float> x, float factor,
+                                         std::span<int32_t> accumulator) {
   const float* __restrict in = x.data();
   int32_t* __restrict out = accumulator.data();
-  for (size_t i = 0; i < x.size(); ++i) out[i] += round_to_even(in[i] * factor);
+  int32_t largest = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    largest = std::max(largest, magnitude(in[i]));
+    out[i] = static_cast<int32_t>(static_cast<uint32_t>(out[i]) + quantised(in[i], factor));
+  }
+  return largest;
+}
+
+// Leaves what was there before add_quantised().
+PACELINE_VECTORISE void take_back_quantised(std::span<const float> x, float factor,
+                                            std::span<int32_t> accumulator) {
+  const float* __restrict in = x.data();
+  int32_t* __restrict out = accumulator.data();
+  for (size_t i = 0; i < x.size(); ++i)
+    out[i] = static_cast<int32_t>(static_cast<uint32_t>(out[i]) - quantised(in[i], factor));
+}
+
+PACELINE_VECTORISE void scale_sums(std::span<const int32_t> sums, float factor,
+                                   std::span<float> out) {
+  const int32_t* __restrict integers = sums.data();
+  float* __restrict values = out.data();
+  for (size_t i = 0; i < sums.size(); ++i) values[i] = static_cast<float>(integers[i]) * factor;
 }
 
 template <float (*widen)(uint16_t)>
@@ -75,13 +107,38 @@ void for_each_piece(const Gradient& gradient, uint64_t begin, size_t count, Use 
   }
 }
 
+BlockMark mark_from(int32_t largest_magnitude) {
+  return {static_cast<uint8_t>(largest_magnitude >> 23)};
+}
+
 BlockMark mark_of(const Gradient& gradient, const Block& block) {
   int32_t largest = 0;
   for_each_piece(gradient, block.begin, block.count,
                  [&largest](uint64_t, std::span<const float> values) {
-                   largest = std::max(largest, max_magnitude(values));
+                   largest = std::max(largest, largest_magnitude(values));
                  });
-  return {static_cast<uint8_t>(largest >> 23)};
+  return mark_from(largest);
+}
+
+// Adds the block, whether it fits or not.
+BlockMark add_block(const Gradient& gradient, const Block& block, float factor,
+                    std::span<int32_t> accumulator) {
+  int32_t largest = 0;
+  for_each_piece(gradient, block.begin, block.count,
+                 [&largest, factor, accumulator](uint64_t begin, std::span<const float> values) {
+                   largest = std::max(
+                       largest,
+                       add_quantised(values, factor, accumulator.subspan(begin, values.size())));
+                 });
+  return mark_from(largest);
+}
+
+void take_block_back(const Gradient& gradient, const Block& block, float factor,
+                     std::span<int32_t> accumulator) {
+  for_each_piece(gradient, block.begin, block.count,
+                 [factor, accumulator](uint64_t begin, std::span<const float> values) {
+                   take_back_quantised(values, factor, accumulator.subspan(begin, values.size()));
+                 });
 }
 
 }  // namespace
@@ -185,15 +242,15 @@ void accumulate_exact(const BucketLayout& layout, const BucketScales& scales,
   CHECK(marks.size() == layout.blocks.size() && scales.blocks() == layout.blocks.size());
   for (size_t i = 0; i < layout.blocks.size(); ++i) {
     const Block& block = layout.blocks[i];
-    const BlockMark mark = mark_of(gradient, block);
-    marks[i].merge(mark);
-    const bool is_taken = !scales.is_measuring() && mark.is_finite() && !scales.overflows(i, mark);
-    if (!is_taken) continue;
+    if (scales.is_measuring()) {
+      marks[i].merge(mark_of(gradient, block));
+      continue;
+    }
     const float factor = power_of_two(scales.scale(i));
-    for_each_piece(gradient, block.begin, block.count,
-                   [factor, accumulator](uint64_t begin, std::span<const float> values) {
-                     add_quantised(values, factor, accumulator.subspan(begin, values.size()));
-                   });
+    const BlockMark mark = add_block(gradient, block, factor, accumulator);
+    marks[i].merge(mark);
+    if (!mark.is_finite() || scales.overflows(i, mark))
+      take_block_back(gradient, block, factor, accumulator);
   }
 }
 
@@ -207,7 +264,7 @@ void accumulate_fast(const Gradient& gradient, std::span<float> accumulator) {
 
 // --- Reduction ---
 
-void add_i32(std::span<int32_t> dst, std::span<const int32_t> src) {
+PACELINE_VECTORISE void add_i32(std::span<int32_t> dst, std::span<const int32_t> src) {
   CHECK(dst.size() == src.size(), dst.size(), " ", src.size());
   int32_t* __restrict out = dst.data();
   const int32_t* __restrict in = src.data();
@@ -215,7 +272,7 @@ void add_i32(std::span<int32_t> dst, std::span<const int32_t> src) {
     out[i] = static_cast<int32_t>(static_cast<uint32_t>(out[i]) + static_cast<uint32_t>(in[i]));
 }
 
-void add_f32(std::span<float> dst, std::span<const float> src) {
+PACELINE_VECTORISE void add_f32(std::span<float> dst, std::span<const float> src) {
   CHECK(dst.size() == src.size(), dst.size(), " ", src.size());
   float* __restrict out = dst.data();
   const float* __restrict in = src.data();
@@ -229,14 +286,12 @@ void to_float(const BucketLayout& layout, const BucketScales& scales,
   CHECK(marks.size() == layout.blocks.size() && scales.blocks() == layout.blocks.size());
   for (size_t i = 0; i < layout.blocks.size(); ++i) {
     const Block& block = layout.blocks[i];
-    float* __restrict values = out.data() + block.begin;
+    const std::span<float> values = out.subspan(block.begin, block.count);
     if (!marks[i].is_finite()) {
-      std::fill_n(values, block.count, std::numeric_limits<float>::quiet_NaN());
+      std::fill(values.begin(), values.end(), std::numeric_limits<float>::quiet_NaN());
       continue;
     }
-    const float factor = power_of_two(-scales.scale(i));
-    const int32_t* __restrict integers = sum.data() + block.begin;
-    for (uint32_t e = 0; e < block.count; ++e) values[e] = static_cast<float>(integers[e]) * factor;
+    scale_sums(sum.subspan(block.begin, block.count), power_of_two(-scales.scale(i)), values);
   }
 }
 

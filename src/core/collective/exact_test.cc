@@ -277,6 +277,43 @@ TEST(Exact, GrowthBeyondTheHeadroom_FlagsOnceThenFits) {
   EXPECT_FALSE(scales.is_flagged(sum_in_order(layout, scales, beyond).marks));
 }
 
+// What does not fit is found while it is added: for every kind of misfit and every length, the
+// block must end as it was, and the blocks beside it as a scalar sum of them.
+TEST(Exact, BlockThatDoesNotFit_LeavesTheAccumulatorAsItWas) {
+  RandomFloats random(test_seed());
+  Rng& rng = random.rng();
+  for (int round = 0; round < 300; ++round) {
+    const uint64_t elements = rng.below(round % 10 == 0 ? 40'000 : 70) + 1;
+    const BucketLayout layout = layout_of({elements, 5});
+    const size_t blocks = layout.blocks.size();
+    BucketScales scales(blocks, 4);
+    scales.apply_commit(std::vector<BlockMark>(blocks, BlockMark{127}), true);
+    const std::vector<float> fits = random.normal(layout.elements, 1);
+    const Partial before = sum_in_order(layout, scales, {fits});
+
+    std::vector<float> x = random.normal(layout.elements, 1);
+    const size_t bad_block = rng.below(blocks - 1);
+    const Block& bad = layout.blocks[bad_block];
+    const std::vector<float> misfits = {kNan, -kNan, kInfinity, -kInfinity, 1000, -3e38f};
+    for (uint64_t count = rng.below(bad.count) + 1; count > 0; count /= 2)
+      x[bad.begin + rng.below(bad.count)] = misfits[rng.below(misfits.size())];
+    const Partial after = sum_in_order(layout, scales, {fits, x});
+
+    for (size_t b = 0; b < blocks; ++b) {
+      const Block& block = layout.blocks[b];
+      uint32_t largest = 0;
+      for (uint64_t i = block.begin; i < block.begin + block.count; ++i) {
+        largest = std::max(largest, std::bit_cast<uint32_t>(x[i]) & 0x7fff'ffff);
+        const double scaled = std::ldexp(static_cast<double>(x[i]), scales.scale(b));
+        const int32_t added = b == bad_block ? 0 : static_cast<int32_t>(std::nearbyint(scaled));
+        ASSERT_EQ(after.sum[i], before.sum[i] + added) << "round " << round << ", element " << i;
+      }
+      ASSERT_EQ(after.marks[b].max_exponent,
+                std::max<uint32_t>(before.marks[b].max_exponent, largest >> 23));
+    }
+  }
+}
+
 TEST(Exact, WhoeverComputes_OverflowIsTheSame) {
   // Two contributions of which one overflows: on one rank or on two, flagged.
   const BucketLayout layout = layout_of({1});
