@@ -35,6 +35,7 @@ class CAPABILITY("mutex") Mutex {
  public:
   void lock() ACQUIRE() { mutex_.lock(); }
   void unlock() RELEASE() { mutex_.unlock(); }
+  std::mutex& native() { return mutex_; }
 
  private:
   std::mutex mutex_;
@@ -57,13 +58,15 @@ class Condition {
  public:
   // Returns after a notification, `limit`, or for no reason. The mutex is held again then.
   void wait_for(Mutex& mutex, Duration limit) REQUIRES(mutex) NO_THREAD_SAFETY_ANALYSIS {
-    condition_.wait_for(mutex, std::chrono::nanoseconds(limit.in_nanoseconds()));
+    std::unique_lock<std::mutex> lock(mutex.native(), std::adopt_lock);
+    condition_.wait_for(lock, std::chrono::nanoseconds(limit.in_nanoseconds()));
+    lock.release();  // stays locked
   }
   void notify_one() { condition_.notify_one(); }
   void notify_all() { condition_.notify_all(); }
 
  private:
-  std::condition_variable_any condition_;
+  std::condition_variable condition_;
 };
 
 }  // namespace paceline::os

@@ -1,7 +1,5 @@
 // The C ABI (include/paceline/paceline.h) over worker::Job: checks pointers, keeps exceptions
 // inside, and makes the copy of a job in a forked child inert.
-#include <unistd.h>
-
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -9,13 +7,14 @@
 #include <vector>
 
 #include "base/str.h"
+#include "live/os/fork_mark.h"
 #include "live/worker/environment.h"
 #include "live/worker/job.h"
 #include "paceline/paceline.h"
 
 struct paceline_job {
   std::unique_ptr<paceline::worker::Job> job;
-  pid_t owner = 0;
+  paceline::os::ForkMark mark = {};
 };
 
 namespace {
@@ -28,7 +27,7 @@ using paceline::worker::SessionOptions;
 // The contract of paceline_last_error(NULL) asks for it.
 thread_local std::string init_error;
 
-bool is_usable(const paceline_job* job) { return job != nullptr && job->owner == ::getpid(); }
+bool is_usable(const paceline_job* job) { return job != nullptr && job->mark.is_mine(); }
 
 template <class Call>
 paceline_status guarded(paceline_job* job, Call&& call) {
@@ -65,7 +64,7 @@ paceline_status paceline_init(const paceline_options* options, paceline_job** jo
       return init_failed({paceline::ErrorCode::InvalidArgument, "too many micro-batches"});
     Result<std::unique_ptr<Job>> opened = Job::open(std::move(*settings));
     if (!opened) return init_failed(opened.error());
-    *job = std::make_unique<paceline_job>(paceline_job{std::move(*opened), ::getpid()}).release();
+    *job = new paceline_job{.job = std::move(*opened)};  // owned by the caller until it ends
     return PACELINE_OK;
   } catch (const std::bad_alloc&) {
     return init_failed({paceline::ErrorCode::Exhausted, "out of memory"});

@@ -12,7 +12,8 @@ namespace {
 
 // Several chunks per call of the kernel. REQUIRES: at least one whole frame.
 constexpr size_t kBufferBytes = 256 * 1024;
-static_assert(kBufferBytes >= kFrameHeaderBytes + kMaxPayloadBytes);
+constexpr size_t kLargestFrame = kFrameHeaderBytes + kMaxPayloadBytes;
+static_assert(kBufferBytes >= kLargestFrame);
 constexpr int kMaxReads = 4;  // then it is another connection's turn
 
 }  // namespace
@@ -33,8 +34,8 @@ Incoming::~Incoming() {
 bool Incoming::read(uint64_t token, Instant now, const Take& take) {
   for (int i = 0; i < kMaxReads && !is_paused_; ++i) {
     make_room();
-    const ssize_t size =
-        ::recv(socket_.get(), buffer_.data() + end_, buffer_.size() - end_, MSG_DONTWAIT);
+    const size_t room = buffer_.size() - end_;
+    const ssize_t size = ::recv(socket_.get(), buffer_.data() + end_, room, MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
     if (size <= 0) return false;
@@ -42,6 +43,7 @@ bool Incoming::read(uint64_t token, Instant now, const Take& take) {
     end_ += static_cast<size_t>(size);
     if (!sender_ && end_ - begin_ == kFrameHeaderBytes && !authenticate(token)) return false;
     if (sender_ && !hand_out(take)) return false;
+    if (static_cast<size_t>(size) < room) return true;  // that was all, the poller tells of more
   }
   return true;
 }
@@ -84,8 +86,10 @@ void Incoming::set_paused(bool is_paused) {
   poller_.change(key_, socket_.get(), is_paused ? 0u : uint32_t{EPOLLIN});
 }
 
+// Leaves what has begun where it is as long as any frame fits in behind it.
 void Incoming::make_room() {
-  if (begin_ == 0) return;
+  const bool is_empty = begin_ == end_;
+  if (begin_ == 0 || (!is_empty && buffer_.size() - begin_ >= kLargestFrame)) return;
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;

@@ -59,19 +59,21 @@ Job::~Job() {
 void Job::serve() {
   ::pthread_setname_np(::pthread_self(), "paceline");
   session_->ring().arm_bell();
-  for (;;) {
-    Duration limit;
+  Duration limit;  // the first look is at once
+  for (bool is_stopping = false; !is_stopping;) {
+    const std::vector<Poller::Event> events = session_->poller().wait(limit);
+    bool has_changed = false;
     {
       const os::MutexLock lock(mutex_);
-      if (is_stopping_) break;
+      const Instant now = os::now();
+      session_->tick(now);
+      session_->handle(events, now);
+      has_changed = session_->take_changed();
       limit = session_->next_tick() - os::now();
+      is_stopping = is_stopping_;
     }
-    const std::vector<Poller::Event> events = session_->poller().wait(limit);
-    const os::MutexLock lock(mutex_);
-    const Instant now = os::now();
-    session_->tick(now);
-    session_->handle(events, now);
-    if (session_->take_changed()) changed_.notify_all();
+    // Whoever wakes up finds the mutex free.
+    if (has_changed) changed_.notify_all();
   }
   session_->ring().disarm_bell();
 }
