@@ -133,7 +133,9 @@ def with_nothing(program: Program, pace: Path, library: Path, limit_s: float) ->
             launch.MARK: mark, "LD_LIBRARY_PATH": str(library.parent), "PACELINE_NULL_RANK": str(rank),
             "PACELINE_NULL_RANKS": str(program.ranks), "PACELINE_NULL_NEXT": str(to_next.fileno()),
             "PACELINE_NULL_PREVIOUS": str(from_previous.fileno()),
-            "PACELINE_MICRO_BATCHES": str(program.micro_batches)}
+            "PACELINE_MICRO_BATCHES": str(program.micro_batches),
+            # As the agent sets it for a rank: four ranks that each use all cores would stand in each other's way.
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
         processes.append(subprocess.Popen(program.command(pace.parent), env=environment, stdin=subprocess.DEVNULL,
                                           pass_fds=(to_next.fileno(), from_previous.fileno()),
                                           stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL))

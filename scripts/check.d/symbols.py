@@ -80,10 +80,7 @@ def check_library_symbols(tree: Tree) -> Findings:
                 f"needs {needed} at run time",
                 "It may need the C and C++ run-time only: frameworks bring their own of the rest",
             )
-    defined = tree.run(
-        ["nm", "--dynamic", "--defined-only", "--without-symbol-versions", str(library)]
-    ).stdout
-    exported = [line.split()[-2:] for line in defined.splitlines()]
+    exported = _exports(tree, library)
     for kind, symbol in exported:
         is_version_name = kind == "A"
         if not (symbol.startswith(_PUBLIC_PREFIX) or symbol in _LINKER_SYMBOLS or is_version_name):
@@ -97,4 +94,29 @@ def check_library_symbols(tree: Tree) -> Findings:
         findings.add(
             library.name, 1, "exports no paceline_ function", "Mark the C ABI with PACELINE_API"
         )
+    _compare_null_runtime(tree, {symbol for _, symbol in exported}, findings)
     return findings
+
+
+def _exports(tree: Tree, library: Path) -> list[tuple[str, str]]:
+    """(kind, symbol) pairs."""
+    defined = tree.run(
+        ["nm", "--dynamic", "--defined-only", "--without-symbol-versions", str(library)]
+    ).stdout
+    return [(line.split()[-2], line.split()[-1]) for line in defined.splitlines()]
+
+
+def _compare_null_runtime(tree: Tree, exported: set[str], findings: Findings) -> None:
+    """Programs that the benchmarks run on the null runtime call whatever the library has."""
+    null_runtime = tree.build / "lib/null/libpaceline.so"
+    if not null_runtime.exists():
+        return
+    known = {symbol for _, symbol in _exports(tree, null_runtime)}
+    for symbol in sorted(exported - known):
+        if symbol.startswith(_PUBLIC_PREFIX):
+            findings.add(
+                "bench/null_runtime/null_runtime.cc",
+                1,
+                f"lacks `{symbol}`",
+                "Define it: bench_cost runs programs on it in place of libpaceline",
+            )
