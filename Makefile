@@ -14,7 +14,7 @@ TARGET_LINE := ^[a-z-]+:.*\#\#
 
 .DEFAULT_GOAL := help
 .PHONY: help deps build demo test check fmt sim game-days explore fuzz bench bench-recovery bench-clean bench-straggler
-.PHONY: bench-cost bench-torch bench-exactness bench-absence bench-resume bench-joins bench-strangers digests schedules
+.PHONY: bench-cost bench-goodput bench-torch bench-exactness bench-absence bench-resume bench-joins bench-strangers digests schedules
 .PHONY: asan tsan clean
 
 help:  ## list the targets
@@ -76,6 +76,10 @@ bench-straggler: build  ## how soon a slow rank is found, relieved and given its
 bench-cost: build  ## what agents, controller, votes and records cost a training (half an hour)
 	@mkdir -p out
 	@bench/recovery/bench_cost.py --pace $(BUILD)/bin/pace --out out/cost.json $(FLAGS)
+
+bench-goodput: build  ## throughput with a fault every 29 s, against that without in the same run (a quarter of an hour)
+	@mkdir -p out
+	@bench/recovery/bench_goodput.py --pace $(BUILD)/bin/pace --out out/goodput.json $(FLAGS)
 
 bench-torch: build  ## kill to next step, beside torchrun with DDP and checkpoints (ten minutes; installs python3-torch)
 	@scripts/install-deps --bench
