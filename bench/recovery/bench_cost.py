@@ -4,7 +4,11 @@
 `gpt` runs under `pace run` and, right before or after, on a null runtime: a libpaceline with the same micro-batches, the
 same rounding and the same ring, but no agent, controller, vote or record. Reported are the ratio of their paces with its
 95 % interval, the processor time of controller and agents against that of the ranks, and what a step with nothing in it
-costs more than on the null runtime, which is the vote and the records.
+costs more than on the null runtime, which is the vote, the records and the changes of thread.
+
+The vote alone is measured by doing it twice: a barrier is the same exchange of messages over the same connections, so a
+step with one costs a vote more. On fewer cores than ranks its messages wait for each other's processes; with two ranks
+they do not, and the three rounds of 8 ranks take three times as long as the one round of two.
 
   bench/recovery/bench_cost.py --pace build/release/bin/pace --out cost.json
 """
@@ -27,6 +31,8 @@ import launch
 import machine
 
 STUDENT_95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 8: 2.36, 10: 2.26, 15: 2.14, 20: 2.09, 30: 2.05}
+RANKS_OF_VOTE = 8
+ROUNDS_OF_VOTE = 3  # each rank tells another one as many times as 8 is doubled from 1
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 STEP_LINE = re.compile(rb"step (\d+)")
 
@@ -50,6 +56,7 @@ class Measured:
     """A run: its pace between its first and its last line about a step, and who used the processors."""
 
     steps_per_s: float
+    steps: int
     cpu_s: dict[str, float]  # by verb of `pace`, and `ranks`
 
 
@@ -80,8 +87,8 @@ class Accounts:
         return totals
 
 
-def pace_of(process: subprocess.Popen, mark: str, accounts: Accounts, limit_s: float) -> float:
-    """Steps per second from the times at which lines about steps arrive."""
+def pace_of(process: subprocess.Popen, mark: str, accounts: Accounts, limit_s: float) -> tuple[float, int]:
+    """Steps per second, from the times at which lines about steps arrive, and how many they are."""
     deadline = time.monotonic() + limit_s
     seen: list[tuple[int, float]] = []
     lines: list[bytes] = []
@@ -98,7 +105,7 @@ def pace_of(process: subprocess.Popen, mark: str, accounts: Accounts, limit_s: f
     if process.returncode != 0 or len(seen) < 2:
         raise SystemExit(f"failed with code {process.returncode}:\n{b''.join(lines[-20:]).decode(errors='replace')}")
     (first, began), (last, ended) = seen[0], seen[-1]
-    return (last - first) / (ended - began)
+    return (last - first) / (ended - began), last - first
 
 
 def with_paceline(program: Program, pace: Path, limit_s: float) -> Measured:
@@ -108,7 +115,7 @@ def with_paceline(program: Program, pace: Path, limit_s: float) -> Measured:
                                 str(program.micro_batches), "--", *program.command(pace.parent)],
                                env=os.environ | {launch.MARK: mark, "NO_COLOR": "1"}, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return Measured(pace_of(process, mark, accounts, limit_s), accounts.totals())
+    return Measured(*pace_of(process, mark, accounts, limit_s), accounts.totals())
 
 
 def ring_of_sockets(count: int) -> list[tuple[socket.socket, socket.socket]]:
@@ -143,7 +150,7 @@ def with_nothing(program: Program, pace: Path, library: Path, limit_s: float) ->
         for connection in pair:
             connection.close()
     try:
-        return Measured(pace_of(processes[0], mark, accounts, limit_s), accounts.totals())
+        return Measured(*pace_of(processes[0], mark, accounts, limit_s), accounts.totals())
     finally:
         for process in processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -176,6 +183,11 @@ class Pairs:
     def ratios(self) -> list[float]:
         return [ours.steps_per_s / null.steps_per_s for ours, null in zip(self.with_paceline, self.with_nothing)]
 
+    def rank_cpu_ratios(self) -> list[float]:
+        """Processor time of the ranks for one step, against the null runtime: other load disturbs it less than the pace."""
+        return [(ours.cpu_s["ranks"] / ours.steps) / (null.cpu_s["ranks"] / null.steps)
+                for ours, null in zip(self.with_paceline, self.with_nothing)]
+
     def added_us(self) -> list[float]:
         return [1e6 / ours.steps_per_s - 1e6 / null.steps_per_s
                 for ours, null in zip(self.with_paceline, self.with_nothing)]
@@ -194,6 +206,14 @@ class Pairs:
                 "with_nothing": [dataclasses.asdict(run) for run in self.with_nothing]}
 
 
+def vote_us(empty: Program, arguments: argparse.Namespace, ranks: int) -> float:
+    """What a further exchange between all members adds to a step. The two runs follow each other."""
+    base = dataclasses.replace(empty, ranks=ranks, micro_batches=ranks)
+    doubled = dataclasses.replace(base, arguments=(*base.arguments, "--evaluate-every", "1", "--evaluate-ms", "0"))
+    once, twice = (with_paceline(program, arguments.pace, arguments.limit_s) for program in (base, doubled))
+    return 1e6 / twice.steps_per_s - 1e6 / once.steps_per_s
+
+
 def parsed_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pace", type=Path, required=True, help="the program; trainers are beside it")
@@ -202,7 +222,7 @@ def parsed_arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--micro-batches", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=60, help="of gpt; about 30 s on two cores")
+    parser.add_argument("--steps", type=int, default=180, help="of gpt; about 30 s on two cores")
     parser.add_argument("--empty-steps", type=int, default=3000, help="of the emulated trainer, for the vote")
     parser.add_argument("--limit-s", type=float, default=300, help="of one run")
     arguments = parser.parse_args()
@@ -213,32 +233,49 @@ def parsed_arguments() -> argparse.Namespace:
     return arguments
 
 
+def print_votes(votes: dict[int, list[float]]) -> None:
+    for ranks, samples in votes.items():
+        low, high = interval_95(samples)
+        print(f"a vote of {ranks} ranks on {len(os.sched_getaffinity(0))} cores takes {statistics.median(samples):.0f} us in the "
+              f"median, 95 % interval of the mean {low:.0f} to {high:.0f}")
+    print(f"so with a core for each of {RANKS_OF_VOTE} ranks ({ROUNDS_OF_VOTE} rounds): "
+          f"{ROUNDS_OF_VOTE * statistics.median(votes[2]):.0f} us")
+
+
 def main() -> int:
     launch.end_in_order()
     arguments = parsed_arguments()
     gpt = Program("gpt", arguments.ranks, arguments.micro_batches, (), arguments.steps, max(1, arguments.steps // 6))
     # Nothing but the step itself: eight micro-batches of a few kilobytes that take no time.
-    empty = Program("emulated", 8, 8, ("--micro-batch-ms", "0", "--gradient-mb", "0.004", "--state-mb", "0.1",
+    empty = Program("emulated", RANKS_OF_VOTE, RANKS_OF_VOTE, ("--micro-batch-ms", "0", "--gradient-mb", "0.004", "--state-mb", "0.1",
                                        "--buckets", "1"), arguments.empty_steps, max(1, arguments.empty_steps // 6))
     host = machine.described()
     full, steps = Pairs(), Pairs()
+    votes: dict[int, list[float]] = {RANKS_OF_VOTE: [], 2: []}
     for number in range(arguments.pairs):
         full.add(gpt, arguments, is_paceline_first=number % 2 == 0)
         steps.add(empty, arguments, is_paceline_first=number % 2 == 0)
+        for ranks, samples in votes.items():
+            samples.append(vote_us(empty, arguments, ranks))
         print(f"pair {number + 1}: gpt {full.with_paceline[-1].steps_per_s:.3f} against "
               f"{full.with_nothing[-1].steps_per_s:.3f} steps/s ({full.ratios()[-1]:.4f}); an empty step takes "
-              f"{steps.added_us()[-1]:.0f} us more", flush=True)
+              f"{steps.added_us()[-1]:.0f} us more, a vote {votes[RANKS_OF_VOTE][-1]:.0f} us", flush=True)
         if arguments.out:
             figures.write_json(arguments.out, {
                 "machine": host, "load": "idle", "gpt": full.described(), "empty": steps.described(),
                 "ratio_95": interval_95(full.ratios()), "cpu_parts": full.cpu_parts(),
-                "added_us_95": interval_95(steps.added_us())})
+                "rank_cpu_ratio_95": interval_95(full.rank_cpu_ratios()),
+                "added_us_95": interval_95(steps.added_us()), "vote_us": votes})
     low, high = interval_95(full.ratios())
     print(f"pace against the null runtime: {statistics.mean(full.ratios()):.4f}, 95 % interval {low:.4f} to {high:.4f}")
     print("processor time against that of the ranks: " +
           ", ".join(f"{role} {part:.2%}" for role, part in sorted(full.cpu_parts().items())))
+    low, high = interval_95(full.rank_cpu_ratios())
+    print(f"processor time of the ranks for a step against the null runtime: {statistics.mean(full.rank_cpu_ratios()):.4f}, "
+          f"95 % interval {low:.4f} to {high:.4f}")
     low, high = interval_95(steps.added_us())
     print(f"a step of 8 ranks takes {statistics.mean(steps.added_us()):.0f} us more, 95 % interval {low:.0f} to {high:.0f}")
+    print_votes(votes)
     return 0
 
 
