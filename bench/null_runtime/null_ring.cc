@@ -44,6 +44,32 @@ bool NullRing::reduce(std::vector<worker::Bucket>& buckets) {
   return true;
 }
 
+// A token goes round twice: the first round says that all are here, the second tells everybody.
+bool NullRing::barrier() {
+  if (members_ == 1) return true;
+  for (int round = 0; round < 2; ++round) {
+    const bool is_first = self_ == 0;
+    if (!is_first && !take_token()) return false;
+    append(outgoing_, std::as_bytes(std::span(&kToken, 1)));
+    while (sent_ < outgoing_.size())
+      if (!exchange(false)) return false;
+    outgoing_.clear();
+    sent_ = 0;
+    if (is_first && !take_token()) return false;
+  }
+  return true;
+}
+
+bool NullRing::take_token() {
+  while (incoming_.size() < sizeof(kToken))
+    if (!exchange(true)) return false;
+  Header header;
+  std::memcpy(&header, incoming_.data(), sizeof(header));
+  CHECK(header.bucket == kToken.bucket, header.bucket);
+  incoming_.erase(incoming_.begin(), incoming_.begin() + sizeof(header));
+  return true;
+}
+
 void NullRing::start(std::vector<worker::Bucket>& buckets) {
   complete_ = 0;
   rings_.clear();

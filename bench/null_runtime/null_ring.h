@@ -26,12 +26,17 @@ class NullRing {
 
   // Sums the accumulators of all members into each bucket's sum. False: a peer is gone.
   bool reduce(std::vector<worker::Bucket>& buckets);
+  // Returns when all members have come to it. False: a peer is gone.
+  bool barrier();
 
  private:
   struct Header {
     uint32_t bucket = 0, chunk = 0, hop = 0, payload_bytes = 0;
   };
 
+  static constexpr Header kToken{.bucket = UINT32_MAX};
+
+  bool take_token();
   void start(std::vector<worker::Bucket>& buckets);
   void run(std::vector<worker::Bucket>& buckets, uint32_t bucket);
   void send(worker::Bucket& bucket, uint32_t index, const collective::RingAction& action);

@@ -122,7 +122,9 @@ const float* paceline_sum(paceline_job* job, uint32_t bucket) {
   return job->buckets[bucket].published();
 }
 
-paceline_status paceline_barrier(paceline_job* /*job*/) { return PACELINE_EINVAL; }
+paceline_status paceline_barrier(paceline_job* job) {
+  return job->ring.barrier() ? PACELINE_OK : PACELINE_EABORT;
+}
 
 paceline_status paceline_log_metric(paceline_job* /*job*/, const char* /*name*/, double /*value*/) {
   return PACELINE_OK;
