@@ -3,11 +3,12 @@
 //     pace run --local 2 unaware --steps 200 --checkpoint state.txt
 //
 // It finds its peers from torchrun's environment, exits non-zero when it loses one, and continues
-// from its own checkpoint when it is started again. The state after the last step does not depend
-// on how often that happened.
+// from its own checkpoint when it is started again. Asked to end (SIGTERM), it saves first. The
+// state after the last step does not depend on how often that happened.
 #include <poll.h>
 
 #include <cinttypes>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -37,6 +38,19 @@ uint64_t contribution_of(uint64_t step, uint32_t rank) {
   return x ^ (x >> 27);
 }
 
+// SIGTERM waits until it is asked for, between steps: nothing is interrupted.
+void hold_back_sigterm() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+}
+bool is_asked_to_end() {
+  sigset_t pending;
+  sigpending(&pending);
+  return sigismember(&pending, SIGTERM) == 1;
+}
+
 void train(const Options& options) {
   const Environment environment = read_environment();
   const Checkpoint start = load_checkpoint(options.checkpoint).value_or(Checkpoint{});
@@ -52,9 +66,16 @@ void train(const Options& options) {
     poll(nullptr, 0, options.step_ms);  // the compute
     now.state += rendezvous.all_reduce(contribution_of(now.steps_done, environment.rank));
     now.steps_done += 1;
+    // All end after the same step, whoever was told first.
+    const bool is_last = rendezvous.all_reduce(is_asked_to_end() ? 1 : 0) != 0;
     const bool is_due = now.steps_done % options.checkpoint_every == 0;
-    if (is_master && (is_due || now.steps_done == options.steps))
+    if (is_master && (is_due || is_last || now.steps_done == options.steps))
       save_checkpoint(options.checkpoint, now);
+    if (is_last) {
+      std::printf("rank %u: asked to end, stops after step %" PRIu64 "\n", environment.rank,
+                  now.steps_done);
+      return;
+    }
   }
   std::printf("rank %u: done, state %016" PRIx64 "\n", environment.rank, now.state);
 }
@@ -65,6 +86,7 @@ void train(const Options& options) {
 int main(int argc, char** argv) {
   // Lines reach the launcher when they are printed.
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  unaware::hold_back_sigterm();
   CLI::App app("A program for torchrun with a checkpoint of its own.", "unaware");
   app.option_defaults()->always_capture_default();
   unaware::Options options;

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/str.h"
+#include "core/model/job.h"
 #include "live/checkpoint/checkpoint_directory.h"
 
 namespace paceline::cli {
@@ -63,7 +64,7 @@ std::vector<std::pair<std::string, std::string>> checkpoint_environment(const Ru
       {checkpoint::kGenerationVariable, str(options.checkpoint_generation)}};
   // Set in any case: a variable of the user's own environment must not decide.
   environment.emplace_back(checkpoint::kResumeVariable, options.resume_from.empty() ? "0" : "1");
-  environment.emplace_back(checkpoint::kResumeFromVariable, options.resume_from);
+  environment.emplace_back(kResumeFromVariable, options.resume_from);
   return environment;
 }
 

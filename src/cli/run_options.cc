@@ -66,6 +66,8 @@ void add_recovery_flags(CLI::App& run, RunOptions& options) {
                  "for all hosts to appear, such as 60s");
   run.add_option("--time-limit,--time_limit", options.time_limit_text,
                  "stop in order after so long, such as 2h, 30m or 90s");
+  run.add_option("--stop-grace,--stop_grace", options.stop_grace_text,
+                 "from SIGTERM to SIGKILL for a program without libpaceline (default 10s)");
   run.add_option("--checkpoint-dir,--checkpoint_dir", options.checkpoint_directory,
                  "where checkpoints are kept");
   run.add_option("--checkpoint-every,--checkpoint_every", options.checkpoint_every,
@@ -239,6 +241,11 @@ Status complete_durations(RunOptions& options) {
   if (!duration_in(options.join_timeout))
     return usage(str("--join-timeout ", options.join_timeout, " is no duration"),
                  "write 60s or 500ms");
+  const std::optional<Duration> stop_grace = duration_in(options.stop_grace_text);
+  if (!stop_grace)
+    return usage(str("--stop-grace ", options.stop_grace_text, " is no duration"),
+                 "write 10s or 2m; 0s ends ranks at once");
+  options.stop_grace = *stop_grace;
   if (options.time_limit_text.empty()) return {};
   options.time_limit = duration_in(options.time_limit_text);
   if (!options.time_limit || *options.time_limit <= Duration())
@@ -294,6 +301,7 @@ JobSpec job_spec_of(const RunOptions& options) {
   spec.is_aware = options.is_aware;
   spec.max_restarts = options.max_restarts;
   spec.join_timeout = duration_in(options.join_timeout).value_or(spec.join_timeout);
+  spec.stop_grace = options.stop_grace;
   spec.checkpoint_directory = options.checkpoint_directory;
   spec.program.environment = checkpoint_environment(options);
   spec.checkpoint_every = number_in(options.checkpoint_every).value_or(0);

@@ -34,6 +34,8 @@ struct RunOptions {
   std::string recovery = "act";
   std::string poison = "stop";
   std::string join_timeout = "60s";
+  std::string stop_grace_text = "10s";
+  Duration stop_grace = Duration::seconds(10);  // completed from the text
   std::string time_limit_text;
   std::string checkpoint_directory;
   std::string checkpoint_every;  // a number of commits, or auto

@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -24,7 +25,9 @@ constexpr Duration kConnectLimit = Duration::seconds(20);
 constexpr Duration kWatchPatience = Duration::seconds(int64_t{365} * 24 * 3600);
 constexpr Duration kEndLimit = Duration::seconds(4);  // for the daemons after JobEnded
 constexpr Duration kImmediateLimit = Duration::seconds(3);
-constexpr Duration kTimeLimitGrace = Duration::seconds(30);  // for the step and its checkpoint
+// For the step and its checkpoint, or for what a program without the library does on SIGTERM.
+constexpr Duration kTimeLimitGrace = Duration::seconds(30);
+constexpr Duration kStopMargin = Duration::seconds(5);
 constexpr Duration kRefreshInterval = Duration::milliseconds(200);
 // A signal to a whole process group comes twice: directly, and passed on by the guard.
 constexpr Duration kSameInterrupt = Duration::milliseconds(100);
@@ -191,7 +194,8 @@ void RunSession::watch_signals() {
 void RunSession::on_signal(int signal) {
   if (!stop_code_) {
     stop_in_order(signal == SIGINT ? kExitInterrupted : kExitTerminated,
-                  "pace: stopping after this step; again to stop at once");
+                  options_.is_aware ? "pace: stopping after this step; again to stop at once"
+                                    : "pace: stopping; again to stop at once");
   } else if (os::now() - stopping_since_ >= kSameInterrupt) {
     stop_at_once();
   }
@@ -218,7 +222,8 @@ void RunSession::arm_time_limit() {
     stop_in_order(kExitTimeLimit, str("pace: the time limit of ", options_.time_limit_text,
                                       " is reached; stopping"));
     // A step that hangs cannot hold up a limit.
-    loop_.arm("time limit", os::now() + kTimeLimitGrace, [this] { stop_at_once(); });
+    const Duration grace = std::max(kTimeLimitGrace, options_.stop_grace + kStopMargin);
+    loop_.arm("time limit", os::now() + grace, [this] { stop_at_once(); });
   });
 }
 
@@ -278,10 +283,13 @@ void RunSession::fail(int exit_code, const std::string& reason) {
 
 int RunSession::exit_code() const {
   if (!record_.end()) return stop_code_.value_or(failure_.value_or(kExitBug));
-  // Stopped at once, or in order but without a checkpoint: there is nothing to come back to.
-  const bool is_saved = record_.end()->exit_code == kExitRequeue &&
-                        !options_.checkpoint_directory.empty() &&
-                        !checkpoint::list(options_.checkpoint_directory).empty();
+  // Stopped at once, or in order but without a checkpoint: there is nothing to come back to. What a
+  // program without the library saves is its own affair; one that has no steps of ours is one.
+  const bool has_saved_itself = !options_.is_aware && record_.end()->step == Step(0);
+  const bool has_checkpoint = !options_.checkpoint_directory.empty() &&
+                              !checkpoint::list(options_.checkpoint_directory).empty();
+  const bool is_saved =
+      record_.end()->exit_code == kExitRequeue && (has_saved_itself || has_checkpoint);
   if (stop_code_ && record_.end()->verdict == Verdict::Stopped && !is_saved) return *stop_code_;
   return record_.end()->exit_code;
 }

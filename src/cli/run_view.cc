@@ -19,15 +19,18 @@ std::string words(const char* name) {
   return text;
 }
 
+// The line with the first frames of its stack, "a < b < c < d" as "a < b < c < ...".
+std::string innermost(const std::string& text) {
+  constexpr int kFrames = 3;
+  size_t end = 0;
+  for (int i = 0; i < kFrames && end != std::string::npos; ++i) end = text.find(" < ", end + 1);
+  return end == std::string::npos ? text : text.substr(0, end) + " < ...";
+}
+
 std::string decimal(double value) {
   char text[40];
   std::snprintf(text, sizeof(text), value >= 100 ? "%.0f" : "%.4g", value);
   return text;
-}
-
-std::string counted(uint64_t count, const char* thing) {
-  return str(count, " ", thing,
-             count == 1 ? "" : (std::string_view(thing).ends_with("h") ? "es" : "s"));
 }
 
 }  // namespace
@@ -65,11 +68,7 @@ void RunView::take(Instant now, const JobEvent& event) {
   } else if (const auto* placed = std::get_if<RankPlaced>(&event)) {
     take_placed(*placed);
   } else if (const auto* output = std::get_if<OutputLine>(&event)) {
-    last_said_ = now;
-    const auto host = hosts_of_ranks_.find(output->rank);
-    terminal_.line(output->is_stderr ? Stream::Error : Stream::Output,
-                   str("[", host == hosts_of_ranks_.end() ? "" : host->second + " ", "rank",
-                       output->rank.slot, "] ", output->text));
+    take_output(now, *output);
   } else if (const auto* changed = std::get_if<IncidentChanged>(&event)) {
     take_incident(now, changed->incident);
   } else if (const auto* progress = std::get_if<JobProgress>(&event)) {
@@ -82,6 +81,17 @@ void RunView::take(Instant now, const JobEvent& event) {
   } else if (const auto* ended = std::get_if<JobEnded>(&event)) {
     end_ = *ended;
   }
+}
+
+// Of where a rank's threads were, one line is enough here: the log and the report have them all.
+void RunView::take_output(Instant now, const OutputLine& output) {
+  const bool is_evidence = output.text.starts_with(kEvidencePrefix);
+  if (is_evidence && !explained_.insert(output.rank).second) return;
+  last_said_ = now;
+  const auto host = hosts_of_ranks_.find(output.rank);
+  terminal_.line(output.is_stderr ? Stream::Error : Stream::Output,
+                 str("[", host == hosts_of_ranks_.end() ? "" : host->second + " ", "rank",
+                     output.rank.slot, "] ", is_evidence ? innermost(output.text) : output.text));
 }
 
 void RunView::take_placed(const RankPlaced& placed) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,7 @@ class RunView {
   void finish(Instant now);
 
  private:
+  void take_output(Instant now, const OutputLine& output);
   void take_placed(const RankPlaced& placed);
   void take_incident(Instant now, const Incident& incident);
   void take_progress(Instant now, const JobProgress& progress);
@@ -49,6 +51,7 @@ class RunView {
   JobStarted world_;
   bool has_started_ = false;
   std::map<RankId, std::string> hosts_of_ranks_;
+  std::set<RankId> explained_;  // whose end has been shown with where it was
   std::map<HostId, std::string> host_names_;
   std::map<uint32_t, RankId> owners_;  // by slot
   std::map<uint32_t, bool> is_spare_;  // by slot

@@ -112,6 +112,23 @@ TEST(RunView, Output_IsPrefixedAndKeepsItsStream) {
   EXPECT_EQ(shown.screen.error(), "[host1 rank3] warning\n");
 }
 
+TEST(RunView, ThreadsOfAHungRank_AreOneLineWithTheInnermostFrames) {
+  Shown shown({});
+  RunView view(shown.terminal, at_ms(0));
+  OutputLine line;
+  line.rank = {SlotId(3), Incarnation(1)};
+  line.is_stderr = true;
+  for (const char* thread : {"1 (gpt)", "2 (paceline)", "3 (gpt)"}) {
+    line.text = str(kEvidencePrefix, "thread ", thread, " state S, stack a < b < c < d < e");
+    view.take(at_ms(1), line);
+  }
+  line.text = "a < b < c < d";
+  view.take(at_ms(2), line);
+  EXPECT_EQ(shown.screen.error(),
+            str("[rank3] ", kEvidencePrefix, "thread 1 (gpt) state S, stack a < b < c < ...\n",
+                "[rank3] a < b < c < d\n"));
+}
+
 TEST(RunView, Incident_InALog_IsOneLineWhenSeenAndOneWhenOver) {
   Shown shown({});
   RunView view(shown.terminal, at_ms(0));

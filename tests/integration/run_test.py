@@ -326,6 +326,41 @@ def unaware_program(case: Case) -> None:
     expect(status == 0, f"exit code {status}\n{out}\n{err}")
 
 
+def asked_to_end(case: Case) -> None:
+    """A program without the library gets SIGTERM and time to save; what it saves is where it goes on."""
+    program = [case.tools.unaware, "--steps", "200", "--step-ms", "20", "--checkpoint", str(case.folder / "checkpoint"),
+               "--checkpoint-every", "1000"]
+    run = case.start("--local", "2", "--", *program)
+    case.wait_for_line(run, "starts at step 0")
+    run.send_signal(signal.SIGTERM)
+    status, out, err = case.finish(run)
+    expect(status == 75, f"exit code {status}, not 75\n{out}\n{err}")
+    expect("asked to end" in out and (case.folder / "checkpoint").exists(), f"nothing was saved\n{out}\n{err}")
+    case.expect_nothing_left(3)
+    status, out, err = case.run("--local", "2", "--", *program)
+    expect(status == 0 and "starts at step 0" not in out, f"does not go on: {status}\n{out}\n{err}")
+
+
+def ended_after_grace(case: Case) -> None:
+    """Who does not end when asked to is ended."""
+    run = case.start("--stop-grace", "1s", "--", "sh", "-c", "trap '' TERM; echo here; while :; do sleep 0.1; done")
+    case.wait_for_line(run, "here")
+    begun = time.monotonic()
+    run.send_signal(signal.SIGTERM)
+    status, out, err = case.finish(run)
+    expect(status == 143, f"exit code {status}, not 143\n{out}\n{err}")
+    expect(1 <= time.monotonic() - begun < 5, f"took {time.monotonic() - begun:.1f} s\n{err}")
+
+
+def usage_error(case: Case) -> None:
+    """Another try cannot help: the first failing rank and its last line are named, and that is all."""
+    script = "echo try >> tries; echo unknown flag --lr >&2; exit 64"
+    status, out, err = case.run("--local", "1", "--max-restarts", "3", "--", "sh", "-c", script)
+    expect(status == 64, f"exit code {status}, not 64\n{out}\n{err}")
+    expect((case.folder / "tries").read_text() == "try\n", "it was tried again")
+    expect("rank 0 on host0 exited with code 64" in err and "unknown flag --lr" in err, err)
+
+
 def wrapped_program(case: Case) -> None:
     """The script says nothing of the library: that what it executes links it shows when its ranks are up."""
     (case.folder / "trainer").symlink_to(case.tools.trainer)
@@ -371,6 +406,7 @@ def failing_program(case: Case) -> None:
 
 CASES = {function.__name__: function for function in (
     completes, kill_keeps_the_bits, killed_agent, killed_controller, journal_cannot_be_written, taken_address, interrupt, time_limit, killed_guard, killed_launcher, unaware_program,
+    asked_to_end, ended_after_grace, usage_error,
     wrapped_program, bad_input, failing_program, poison_stops, poison_skips)}
 
 

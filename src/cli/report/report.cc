@@ -69,6 +69,7 @@ ordered_json incident_json(const RunRecord& record, const Incident& incident,
                                           : ordered_json();
   json["micro_batches_redone"] = incident.micro_batches_redone;
   json["evidence"] = incident.evidence;
+  json["threads"] = incident.rank ? record.threads_of(*incident.rank) : std::vector<std::string>{};
   json["action"] = name_of(incident.action);
   json["reason"] = incident.reason;
   json["only_observed"] = incident.was_only_observed;

@@ -158,6 +158,18 @@ TEST(Report, SkippedMicroBatch_IsCountedAndTheRunIsNotExact) {
   EXPECT_EQ(json["exact"], false);
 }
 
+TEST(Report, ThreadsOfARankThatWasEnded_StandWithItsIncident) {
+  RunRecord record = crashed_run();
+  OutputLine line;
+  line.rank = *record.incidents().begin()->second.rank;
+  line.text = str(kEvidencePrefix, "thread 1 (gpt) state S");
+  record.take(at_ms(1300), line);
+  line.text = "its own words";
+  record.take(at_ms(1300), line);
+  const ordered_json json = report_json(record);
+  EXPECT_EQ(json["incidents"][0]["threads"], ordered_json::array({"thread 1 (gpt) state S"}));
+}
+
 TEST(Report, ReportJson_NumbersAreThoseOfTheRun) {
   const ordered_json json = report_json(crashed_run());
   EXPECT_EQ(json["verdict"], "completed");

@@ -1,6 +1,7 @@
 #include "cli/report/run_record.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace paceline::cli {
 namespace {
@@ -11,6 +12,8 @@ constexpr size_t kMaxTurns = 2'000'000;
 constexpr size_t kMaxProgress = 100'000;
 constexpr size_t kMaxMetricNames = 64;
 constexpr size_t kMaxControllers = 10'000;
+constexpr size_t kMaxRanksWithThreads = 1000;
+constexpr size_t kMaxThreads = 64;
 constexpr size_t kMaxMetricValues = 1'000'000;
 
 }  // namespace
@@ -26,6 +29,8 @@ void RunRecord::take(Instant now, const JobEvent& event) {
       later_controllers_.back().adopted = now;
   } else if (const auto* changed = std::get_if<IncidentChanged>(&event)) {
     incidents_[changed->incident.id] = changed->incident;
+  } else if (const auto* output = std::get_if<OutputLine>(&event)) {
+    take_threads(*output);
   } else if (const auto* placed = std::get_if<RankPlaced>(&event)) {
     host_names_[placed->host] = placed->host_name;
   } else if (const auto* metric = std::get_if<RankMetric>(&event)) {
@@ -41,6 +46,14 @@ void RunRecord::take(Instant now, const JobEvent& event) {
     end_ = *ended;
     exit_code_ = ended->exit_code;
   }
+}
+
+void RunRecord::take_threads(const OutputLine& output) {
+  constexpr std::string_view kPrefix = kEvidencePrefix;
+  if (!output.text.starts_with(kPrefix)) return;
+  if (threads_.size() >= kMaxRanksWithThreads && !threads_.contains(output.rank)) return;
+  std::vector<std::string>& lines = threads_[output.rank];
+  if (lines.size() < kMaxThreads) lines.push_back(output.text.substr(kPrefix.size()));
 }
 
 // Each stream of a watch begins with JobStarted: so does what the new controller tells.
@@ -121,6 +134,8 @@ const char* name_of(IncidentKind kind) {
       return "poison";
     case IncidentKind::Imbalance:
       return "imbalance";
+    case IncidentKind::DeadPath:
+      return "dead_path";
     case IncidentKind::Unknown:
       break;
   }

@@ -55,6 +55,11 @@ class RunRecord {
   // Of the process that reports; what JobEnded says unless the user interrupted.
   void set_exit_code(int code) { exit_code_ = code; }
 
+  // Where the threads of a rank were when its agent had to end it, a line each; often none.
+  std::vector<std::string> threads_of(RankId rank) const {
+    const auto found = threads_.find(rank);
+    return found == threads_.end() ? std::vector<std::string>{} : found->second;
+  }
   const std::string& job_name() const { return job_name_; }
   Instant began() const { return began_; }
   Instant ended() const { return ended_.value_or(last_event_); }
@@ -79,6 +84,7 @@ class RunRecord {
 
  private:
   void take_turn(const TurnCommitted& turn);
+  void take_threads(const OutputLine& output);
   bool answers(const Incident& incident, const InjectedFault& fault) const;
 
   std::string job_name_;
@@ -96,6 +102,7 @@ class RunRecord {
   std::optional<Goodput> goodput_;
   std::map<std::string, std::map<uint64_t, double>> metrics_;
   std::map<HostId, std::string> host_names_;
+  std::map<RankId, std::vector<std::string>> threads_;
   std::vector<std::pair<Instant, JobProgress>> progress_;
   uint64_t steps_repeated_ = 0;
 };

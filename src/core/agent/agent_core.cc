@@ -54,8 +54,11 @@ std::vector<Effect> AgentCore::take_effects() { return std::exchange(effects_, {
 std::optional<Instant> AgentCore::next_deadline() const {
   if (has_exited_) return std::nullopt;
   if (is_ending()) return ending_limit_;
-  if (is_stream_up_) return std::nullopt;
-  return orphan_deadline();
+  std::optional<Instant> next;
+  if (!is_stream_up_) next = orphan_deadline();
+  for (const auto& [id, rank] : ranks_)
+    if (rank.end_at()) next = std::min(next.value_or(*rank.end_at()), *rank.end_at());
+  return next;
 }
 
 // --- The controller ---
@@ -103,7 +106,7 @@ void AgentCore::end_undesired(const Desired& desired) {
   std::set<RankId> wanted;
   for (const DesiredRank& rank : desired.ranks) wanted.insert(rank.rank);
   for (auto& [id, rank] : ranks_)
-    if (!wanted.contains(id)) end_rank(rank, {.is_host_ending = false});
+    if (!wanted.contains(id)) end_rank(rank, {.grace = desired.end_grace});
   // The controller knows the end of whoever it names no more.
   std::erase_if(ranks_, [&](const auto& entry) {
     return !wanted.contains(entry.first) && entry.second.life() == SupervisedRank::Life::Ended;
@@ -136,7 +139,9 @@ void AgentCore::on(const ProcessSpawned& event) {
   rank->spawned(event.process_id);
   send(RankStarted{.rank = event.rank, .process_id = event.process_id});
   // A Desired or Shutdown may have come between.
-  if (is_ending() || rank->was_ended_by_agent())
+  if (rank->end_at())
+    effects_.emplace_back(AskToEnd{.rank = event.rank});
+  else if (is_ending() || rank->was_ended_by_agent())
     effects_.emplace_back(EndGroup{.rank = event.rank});
 }
 
@@ -216,6 +221,7 @@ void AgentCore::on(const Tick&) {
     if (now_ >= *ending_limit_) exit(str(ending_reason_, "; a process could not be ended"));
     return;
   }
+  end_overdue();
   if (!is_stream_up_ && now_ >= orphan_deadline())
     end_everything(str("no controller and no commit for ", config_.orphan_limit));
 }
@@ -229,12 +235,29 @@ void AgentCore::tell(RankId id, RankOrder order) {
 // --- The end ---
 
 void AgentCore::end_rank(SupervisedRank& rank, EndReason reason) {
-  if (rank.was_ended_by_agent() || rank.life() == SupervisedRank::Life::Ended) return;
+  if (rank.life() == SupervisedRank::Life::Ended) return;
+  const bool is_asked = rank.end_at().has_value();
+  const bool is_sooner = is_asked && now_ + reason.grace < *rank.end_at();
+  if ((rank.was_ended_by_agent() || is_asked) && !is_sooner) return;
   // A rank that is dying by itself is not this agent's doing; its group is ended all the same.
   if (rank.life() != SupervisedRank::Life::Dying) rank.ended_by_agent();
+  if (reason.grace > Duration()) {
+    rank.end_at(now_ + reason.grace);
+    if (rank.has_process() && !is_asked) effects_.emplace_back(AskToEnd{.rank = rank.id()});
+    return;
+  }
+  rank.end_at(std::nullopt);
   if (rank.has_process())
     effects_.emplace_back(
-        EndGroup{.rank = rank.id(), .is_evidence_wanted = !reason.is_host_ending});
+        EndGroup{.rank = rank.id(), .is_evidence_wanted = !reason.is_host_ending && !is_asked});
+}
+
+void AgentCore::end_overdue() {
+  for (auto& [id, rank] : ranks_)
+    if (rank.end_at() && now_ >= *rank.end_at()) {
+      rank.end_at(std::nullopt);
+      if (rank.has_process()) effects_.emplace_back(EndGroup{.rank = id});
+    }
 }
 
 void AgentCore::end_everything(std::string reason) {

@@ -84,8 +84,10 @@ class AgentCore {
   void start_missing(const Desired& desired);
   struct EndReason {
     bool is_host_ending = false;  // the agent ends with all its ranks
+    Duration grace = {};          // from SIGTERM to SIGKILL; zero: SIGKILL at once
   };
   void end_rank(SupervisedRank& rank, EndReason reason);
+  void end_overdue();
   void end_everything(std::string reason);
   void exit_if_clean();
   void exit(std::string reason);

@@ -58,6 +58,7 @@ struct Describe {
     return str("window ", e.views.size(), "/", e.samples.size());
   }
   std::string operator()(const Spawn& e) const { return str("spawn ", name(e.rank.rank)); }
+  std::string operator()(const AskToEnd& e) const { return str("ask ", name(e.rank)); }
   std::string operator()(const EndGroup& e) const { return str("kill ", name(e.rank)); }
   std::string operator()(const TellRank& e) const {
     return str("tell ", name(e.rank), " #", e.order.index());
@@ -72,6 +73,12 @@ Event desired(uint64_t sequence, std::vector<RankId> ranks) {
   Desired command{.sequence = sequence, .program = {}, .ranks = {}};
   for (const RankId rank : ranks) command.ranks.push_back({.rank = rank});
   return CommandReceived{command};
+}
+// Who is not named is asked to end, and has that long.
+Event graceful(uint64_t sequence, Duration grace, std::vector<RankId> ranks = {}) {
+  Event event = desired(sequence, std::move(ranks));
+  std::get<Desired>(std::get<CommandReceived>(event).command).end_grace = grace;
+  return event;
 }
 Event spawned(RankId rank) {
   return ProcessSpawned{.rank = rank, .process_id = 100 + rank.slot.value()};
@@ -294,6 +301,45 @@ TEST(AgentCore, Events_EachCase_GivesItsEffects) {
       script.play(c.before);
       EXPECT_EQ(script.play(c.events), c.effects) << c.name;
     }
+}
+
+constexpr Duration kGrace = Duration::seconds(10);
+
+TEST(AgentCore, Grace_RankIsAskedOnceAndEndedThen) {
+  Script script;
+  script.play(kAlive);
+  EXPECT_EQ(script.play({graceful(2, kGrace)}), Texts{"ask 0.1"});
+  EXPECT_EQ(script.core().next_deadline(), kStart + kGrace);
+  script.wait(Duration::seconds(4));
+  EXPECT_EQ(script.play({graceful(3, kGrace), Tick{}}), Texts{}) << "the first deadline counts";
+  script.wait(Duration::seconds(6));
+  EXPECT_EQ(script.play({Tick{}}), Texts{"kill 0.1"});
+  EXPECT_EQ(script.play({Tick{}}), Texts{});
+  EXPECT_EQ(script.play({killed(kA)}), Texts{"killed 0.1 9 by-agent in 6"});
+}
+
+TEST(AgentCore, Grace_RankThatEndsInTime_IsNotEnded) {
+  Script script;
+  script.play(kAlive);
+  script.play({graceful(2, kGrace)});
+  EXPECT_EQ(script.play({exited(kA, 0)}), Texts{"exited 0.1 0 by-agent"});
+  EXPECT_EQ(script.core().next_deadline(), std::nullopt);
+}
+
+TEST(AgentCore, Grace_IsCutShortByADesiredWithoutItAndByTheAgentsEnd) {
+  for (const Event& hurry : {desired(3, {}), shutdown()}) {
+    Script script;
+    script.play(kAlive);
+    script.play({graceful(2, kGrace)});
+    EXPECT_EQ(script.play({hurry}), Texts{"kill 0.1"});
+    EXPECT_EQ(script.play({hurry}), Texts{});
+  }
+}
+
+TEST(AgentCore, Grace_OfARankThatIsBeingStarted_BeginsWithItsProcess) {
+  Script script;
+  script.play({StreamUp{}, desired(1, {kA}), graceful(2, kGrace)});
+  EXPECT_EQ(script.play({spawned(kA)}), (Texts{"started 0.1", "ask 0.1"}));
 }
 
 TEST(AgentCore, Orphan_NoControllerAndNoCommit_Exits) {

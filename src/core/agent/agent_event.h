@@ -87,6 +87,11 @@ struct EndGroup {
   // The controller wants this rank ended, perhaps because it hangs: where is worth keeping.
   bool is_evidence_wanted = false;
 };
+// SIGTERM to its process group: the program may save what it wants to keep. EndGroup follows if it
+// takes too long.
+struct AskToEnd {
+  RankId rank;
+};
 using RankOrder = std::variant<Announce, Prepare, Activate, Out, Heal, Release>;
 struct TellRank {
   RankId rank;
@@ -101,6 +106,6 @@ struct Exit {
   std::string reason;  // empty: it was told to
 };
 
-using Effect = std::variant<Spawn, EndGroup, TellRank, Send, Exit>;
+using Effect = std::variant<Spawn, AskToEnd, EndGroup, TellRank, Send, Exit>;
 
 }  // namespace paceline::agent

@@ -28,6 +28,7 @@ void SupervisedRank::spawned(int64_t process_id) {
 void SupervisedRank::spawn_failed(const SpawnFailed& failure) {
   CHECK(life_ == Life::Starting, id());
   life_ = Life::Ended;
+  end_at_.reset();
   failure_ = failure;
 }
 
@@ -85,6 +86,7 @@ bool SupervisedRank::bell_rang(const RankView& view) {
 void SupervisedRank::ended(const ProcessEnded& end) {
   CHECK(has_process(), id());
   life_ = Life::Ended;
+  end_at_.reset();
   view_ = end.view;
   end_ = end;
 }
@@ -126,7 +128,9 @@ HostEvent SupervisedRank::end_report() const {
                    .was_ended_by_agent = was_ended_by_agent_,
                    .was_in_micro_batch = view_.phase == RankPhase::Compute,
                    .phase = view_.phase,
+                   .committed = view_.committed,
                    .step = view_.step,
+                   .begun = view_.begun,
                    .micro_batch = view_.micro_batch,
                    .micro_batch_seed = view_.micro_batch_seed,
                    .last_lines = {last_lines_.begin(), last_lines_.end()}};

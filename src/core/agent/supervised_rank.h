@@ -42,6 +42,8 @@ class SupervisedRank {
   // True if the rank has committed since it was seen last.
   bool seen(const RankView& view);
   void ended_by_agent() { was_ended_by_agent_ = true; }
+  // Its group has been asked to end, and is ended then.
+  void end_at(std::optional<Instant> when) { end_at_ = when; }
 
   RankId id() const { return desired_.rank; }
   Life life() const { return life_; }
@@ -49,6 +51,7 @@ class SupervisedRank {
   // Listens to its agent: it has said hello and has not begun to end.
   bool is_up() const { return is_up_ && life_ == Life::Alive; }
   bool was_ended_by_agent() const { return was_ended_by_agent_; }
+  std::optional<Instant> end_at() const { return end_at_; }
 
   RankPresence presence() const;
   // The end of the rank as far as it has come. REQUIRES: Dying or Ended.
@@ -62,6 +65,7 @@ class SupervisedRank {
   int64_t process_id_ = 0;
   bool is_up_ = false;
   bool was_ended_by_agent_ = false;
+  std::optional<Instant> end_at_;
   Endpoint endpoint_;
   EpochNumber epoch_;  // it has said that it is in
   RankView view_;      // newest

@@ -12,7 +12,6 @@
 namespace paceline::control {
 namespace {
 
-constexpr const char* kResumeFromVariable = "PACELINE_RESUME_FROM";
 constexpr int32_t kExitRequeue = 75;
 
 }  // namespace
@@ -86,6 +85,7 @@ void ControllerCore::State::start_from(const CheckpointFound& found) {
   digests_.clear();
   silent_to_.clear();
   lost_connections_.clear();
+  lost_work_.clear();
   asked_at_.reset();
   phase = JobPhase::Starting;
   gather_until_ = now_ + spec_.join_timeout;

@@ -38,6 +38,9 @@ void ControllerCore::State::restore(const JournalRecord& record) {
     slot.host = assigned->host;
     slot.incarnation = assigned->rank.incarnation;
     slot.is_joiner = assigned->is_joiner;
+    slot.restarts = assigned->restarts;
+    slot.failed_with = assigned->failed_with;
+    if (!spec_.is_aware) attempts_ = std::max(attempts_, assigned->restarts);
     roster_.set(slot, SlotState::Starting);
     roster_.hosts[assigned->host].is_spare = assigned->is_spare;
     const bool is_first = assigned->rank.incarnation == Incarnation(1);
@@ -76,7 +79,7 @@ void ControllerCore::State::was_blind(Duration blind) {
   for (auto& [id, host] : roster_.hosts)
     host.last_heard =
         std::min(now_, std::max(host.last_heard + blind, now_ - spec_.silence_limit / 2));
-  for (LostConnection& lost : lost_connections_) lost.at = std::min(now_, lost.at + blind);
+  for (LostConnection& lost : lost_connections_) lost.due = lost.due + blind;
   if (asked_at_) asked_at_ = std::min(now_, *asked_at_ + blind);
   if (half_entered_at_) half_entered_at_ = std::min(now_, *half_entered_at_ + blind);
   judgement_.hangs.credit_all(blind);
@@ -109,6 +112,7 @@ void ControllerCore::State::drive() {
 
 void ControllerCore::State::on(const Restarted&) {
   for (auto& [id, host] : roster_.hosts) host.last_heard = now_;
+  for (auto& [id, slot] : roster_.slots) slot.assigned_at = now_;  // at the latest
   resume_slowness();
   if (membership_) {
     set_divider();
@@ -119,6 +123,7 @@ void ControllerCore::State::on(const Restarted&) {
   }
   resume_incidents();
   if (phase == JobPhase::Gathering) gather_until_ = now_ + spec_.join_timeout;
+  if (is_stop_wanted_ && !spec_.is_aware) stop_unaware();
 }
 
 void ControllerCore::State::on(const Tick&) {
@@ -134,7 +139,8 @@ std::optional<Instant> ControllerCore::State::next_deadline() const {
   };
   // A host that is silent already is judged when somebody misses its ranks: that is an event.
   for (const auto& [id, host] : roster_.hosts) consider(host.last_heard + spec_.silence_limit);
-  for (const LostConnection& lost : lost_connections_) consider(lost.at + kExplanationTime);
+  for (const LostConnection& lost : lost_connections_) consider(lost.due);
+  if (const std::optional<Instant> back = paths_.next_return(now_)) consider(*back);
   if (roster_.count(SlotState::Empty) > 0)
     for (const auto& [id, slot] : roster_.slots)
       if (slot.restart_at) consider(*slot.restart_at);
@@ -143,6 +149,7 @@ std::optional<Instant> ControllerCore::State::next_deadline() const {
   if (all_done_at_) consider(*all_done_at_ + kLastSamples);
   if (gather_until_) consider(*gather_until_);
   if (shut_down_by_) consider(*shut_down_by_);
+  if (stop_by_) consider(*stop_by_);
   return next;
 }
 

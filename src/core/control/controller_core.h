@@ -91,6 +91,9 @@ struct SlotAssigned {
   HostId host;
   bool is_joiner = false;
   bool is_spare = false;
+  uint32_t restarts = 0;  // without progress; of the whole job if it does not link the library
+  // How the process before this one has ended, if it did so by itself before its first commit.
+  std::optional<int32_t> failed_with = {};
   bool operator==(const SlotAssigned&) const = default;
 };
 struct JobFinished {

@@ -42,6 +42,7 @@ void ControllerCore::State::adopt(Host& host, const AgentHello& hello) {
     } else if (membership_ && membership_->may_be_in_force(presence.rank) &&
                presence.epoch != EpochNumber(0)) {
       roster_.set(*slot, SlotState::Member);
+      if (!slot->entered_at) slot->entered_at = presence.committed;
     }
     note_commit(presence.committed, presence.step, presence.epoch);
     if (membership_) {
@@ -101,14 +102,11 @@ void ControllerCore::State::note_trouble(const PeerTrouble& trouble) {
       silent_to_[trouble.peer].erase(trouble.reporter);
       break;
     case PeerTrouble::What::Silent:
-      silent_to_[trouble.peer].insert(trouble.reporter);
-      break;
     case PeerTrouble::What::ConnectionLost:
       silent_to_[trouble.peer].insert(trouble.reporter);
-      lost_connections_.push_back(
-          {trouble.reporter, trouble.peer, membership_->base().number, now_});
       break;
   }
+  note_lost_connection(trouble);
   judge_silence();
 }
 
@@ -154,6 +152,7 @@ void ControllerCore::State::lose_host(Host& host, std::string evidence) {
     const RankId rank = slot->rank();
     roster_.set(*slot, SlotState::Ending);
     slot->incident = incident.id;
+    note_lost_work(*slot);
     silent_to_.erase(rank);
     membership_->lost(rank, Loss::Silent);
   }
@@ -173,31 +172,6 @@ void ControllerCore::State::readmit_if_clean(Host& host) {
     slot->incident.reset();
     slot->restart_at = now_;
   }
-}
-
-// A connection that stays unexplained between two ranks that are both heard: the same members form
-// a new epoch (rule 22).
-void ControllerCore::State::judge_lost_connections() {
-  if (phase != JobPhase::Running || lost_connections_.empty() || !membership_) return;
-  bool is_unexplained = false;
-  std::erase_if(lost_connections_, [&](const LostConnection& lost) {
-    const bool is_stale =
-        lost.epoch < membership_->base().number || membership_->phase() != Membership::Phase::Idle;
-    if (is_stale) return true;
-    if (now_ - lost.at < kExplanationTime) return false;
-    const Slot* a = roster_.find(lost.reporter);
-    const Slot* b = roster_.find(lost.peer);
-    const auto is_heard = [&](const Slot* slot) {
-      return slot != nullptr && slot->is_alive() && roster_.hosts.at(slot->host).is_connected &&
-             now_ - roster_.hosts.at(slot->host).last_heard < spec_.silence_limit;
-    };
-    if (!is_heard(a) || !is_heard(b)) return false;
-    is_unexplained = true;
-    return true;
-  });
-  if (!is_unexplained) return;
-  notice("a connection between live ranks was lost: forming a new epoch with the same members");
-  membership_->reform({});
 }
 
 // A target that does not answer its Prepare holds up everybody. While a Prepare runs peers have
@@ -256,7 +230,10 @@ void ControllerCore::State::desire(HostId id) {
   // Above those of an earlier life of the controller on this machine, too.
   host.desired_sequence =
       std::max(host.desired_sequence + 1, static_cast<uint64_t>(now_.in_nanoseconds()));
-  Desired desired{.sequence = host.desired_sequence, .program = spec_.program, .ranks = {}};
+  Desired desired{.sequence = host.desired_sequence,
+                  .program = spec_.program,
+                  .ranks = {},
+                  .end_grace = end_grace_};
   uint32_t local_rank = 0;
   for (const Slot* slot : roster_.on_host(id)) {
     const bool is_wanted = slot->is_alive() && host.state == HostState::Ready;

@@ -125,14 +125,21 @@ void ControllerCore::State::start_if_all_up() {
 
 void ControllerCore::State::on(const StopRequested& event) {
   if (phase == JobPhase::Finished || phase == JobPhase::Ending) return;
-  const bool can_stop_in_order = phase == JobPhase::Running && membership_ && !event.is_immediate;
-  if (!can_stop_in_order) {
+  const bool is_running =
+      phase == (spec_.is_aware ? JobPhase::Running : JobPhase::Starting) && !event.is_immediate;
+  if (!is_running) {
+    end_grace_ = {};
     end_job(Verdict::Stopped, kExitInterrupted, "interrupted");
     return;
   }
   if (std::exchange(is_stop_wanted_, true)) return;
   journal(StopWanted{});
-  notice("stopping after the running step");
+  if (spec_.is_aware) {
+    notice("stopping after the running step");
+  } else {
+    notice(str("stopping: ranks get SIGTERM, and SIGKILL after ", spec_.stop_grace));
+    stop_unaware();
+  }
 }
 
 void ControllerCore::State::finish_if_all_done() {
@@ -179,7 +186,7 @@ void ControllerCore::State::end_job(Verdict verdict, int32_t exit_code, std::str
   for (auto& [id, slot] : roster_.slots)
     if (slot.is_alive() && slot.state != SlotState::Done) roster_.set(slot, SlotState::Ending);
   for (const auto& [id, host] : roster_.hosts) desire(id);
-  shut_down_by_ = now_ + (verdict == Verdict::Failed ? Duration() : kEndingGrace);
+  shut_down_by_ = now_ + (verdict == Verdict::Failed ? end_grace_ : kEndingGrace);
 }
 
 void ControllerCore::State::shut_down_if_clean() {

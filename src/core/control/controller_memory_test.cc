@@ -48,6 +48,42 @@ TEST_F(MemoryTest, RestartedBeforeTheDecision_TheIncidentIsRepairedAndEnds) {
   EXPECT_TRUE(incidents_.rbegin()->second.recovered);
 }
 
+// Two micro-batches of the four were the victim's, and of these it had begun one.
+TEST_F(MemoryTest, Redone_CountsWhatTheVictimHadBegun) {
+  announce_joiner();
+  say(RankEntered{kMember, announced_->number, Turn(7), Step(6)});
+  say(RankEntered{kJoiner, announced_->number, Turn(7), Step(6)});
+  RankEnded dying;
+  dying.rank = kJoiner;
+  dying.committed = Turn(7);
+  dying.begun = 1;
+  say(dying);
+  FromRank report;
+  report.rank = kMember;
+  report.report.prepare = prepared_;
+  report.report.epoch = announced_->number;
+  report.report.committed = Turn(7);
+  report.report.step = Step(6);
+  report.report.held = {MicroBatch(0)};
+  say(report);
+  EXPECT_EQ(std::count(epoch_.lost_owner.begin(), epoch_.lost_owner.end(), 0), 3);
+  EXPECT_EQ(incidents_.rbegin()->second.micro_batches_redone, 1u);
+}
+
+// It had not yet begun the step that runs: what it had done is in the sums.
+TEST_F(MemoryTest, Redone_WorkOfACommittedStepIsNoLoss) {
+  announce_joiner();
+  say(RankEntered{kMember, announced_->number, Turn(7), Step(6)});
+  say(RankEntered{kJoiner, announced_->number, Turn(7), Step(6)});
+  RankEnded dying;
+  dying.rank = kJoiner;
+  dying.committed = Turn(7);
+  dying.begun = 2;
+  say(dying);
+  answer(kMember, announced_->number, Turn(8));
+  EXPECT_EQ(incidents_.rbegin()->second.micro_batches_redone, 0u);
+}
+
 TEST_F(MemoryTest, EndedIncident_IsNotOpenAfterARestart) {
   start_to_heal();
   commit(epoch_.number, kCommitted.next());

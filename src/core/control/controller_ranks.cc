@@ -19,6 +19,12 @@ bool is_own_signal(int32_t signal) {
          signal == kFloat || signal == kSegv || signal == kSys;
 }
 
+// By convention of sysexits.h and of shells: wrong arguments, not executable, not found.
+bool is_usage_error(int32_t code) { return code == 64 || code == 126 || code == 127; }
+
+// How long a program that does not say how far it is may take to get somewhere.
+constexpr Duration kStartUpTime = Duration::seconds(10);
+
 // Ended by itself, not killed from outside and not with its host.
 bool ended_by_itself(const RankEnded& event) {
   if (event.was_ended_by_agent) return false;
@@ -58,12 +64,18 @@ void ControllerCore::State::assign_process(Slot& slot, bool is_joiner) {
   slot.heal_attempt = 0;
   slot.heal_number = 0;
   slot.step_at_start = step_;
+  slot.committed = {};
+  slot.begun = 0;
+  slot.entered_at.reset();
+  slot.assigned_at = now_;
   slot.restart_at.reset();
   slot.ending_in.reset();
   journal(SlotAssigned{.rank = slot.rank(),
                        .host = slot.host,
                        .is_joiner = is_joiner,
-                       .is_spare = roster_.hosts.at(slot.host).is_spare});
+                       .is_spare = roster_.hosts.at(slot.host).is_spare,
+                       .restarts = slot.restarts,
+                       .failed_with = slot.failed_with});
 }
 
 void ControllerCore::State::on(HostId host, const RankStarted& event) {
@@ -109,6 +121,7 @@ void ControllerCore::State::restart_due() {
     if (!slot.restart_at || *slot.restart_at > now_ || slot.state != SlotState::Empty) continue;
     const Host& host = roster_.hosts.at(slot.host);
     if (!host.is_connected || host.state != HostState::Ready) continue;
+    if (paths_.is_kept_out(host.id, now_)) continue;
     assign_process(slot, phase == JobPhase::Running);
     changed.insert(slot.host);
   }
@@ -125,6 +138,7 @@ void ControllerCore::State::on(HostId, const RankEntered& event) {
   Slot* slot = roster_.find(event.rank);
   if (!membership_ || slot == nullptr || !slot->is_alive()) return;
   if (slot->state != SlotState::Done) roster_.set(*slot, SlotState::Member);
+  if (!slot->entered_at) slot->entered_at = event.committed;
   note_commit(event.committed, event.step, event.epoch);
   membership_->entered(event.rank, event.epoch);
 }
@@ -202,6 +216,10 @@ void ControllerCore::State::on(HostId id, const RankEnded& event) {
   const bool is_gone = event.how != RankEnded::How::Dying;
   if (is_gone) host.present.erase(event.rank);
   Slot* slot = roster_.find(event.rank);
+  if (slot != nullptr) {
+    slot->committed = event.committed;
+    slot->begun = event.begun;
+  }
   if (slot != nullptr && !spec_.is_aware) {
     unaware_rank_ended(*slot, event);
   } else if (slot != nullptr) {
@@ -224,6 +242,7 @@ void ControllerCore::State::rank_is_dying(Slot& slot) {
     slot.incident = incident.id;
     publish(incident);
   }
+  note_lost_work(slot);
   roster_.set(slot, SlotState::Ending);
   silent_to_.erase(slot.rank());
   if (membership_) membership_->lost(slot.rank(), Loss::Ended);
@@ -259,6 +278,7 @@ void ControllerCore::State::rank_is_gone(Slot& slot, const RankEnded& event) {
     incident->evidence = how_it_ended(event);
     publish(*incident);
   }
+  note_lost_work(slot);
   if (membership_) membership_->lost(slot.rank(), Loss::Ended);
   roster_.set(slot, SlotState::Empty);
   slot.incident.reset();
@@ -269,21 +289,56 @@ void ControllerCore::State::rank_is_gone(Slot& slot, const RankEnded& event) {
   if (goes_on && !poison_) give_up_or_restart(slot, event);
 }
 
+int32_t ControllerCore::State::exit_code_of(const RankEnded& event) {
+  const int32_t code = event.how == RankEnded::How::Exited ? event.code : 128 + event.code;
+  return code == 0 ? 1 : code;
+}
+
+// Would the next process end in the same way? Before it has got anywhere, a process that ends by
+// itself depends on little but its program, arguments and machine: twice the same code is no
+// accident, and a usage error is none the first time. A process has got somewhere with its first
+// commit, and one of a program without the library after a while.
+bool ControllerCore::State::is_hopeless(Slot& slot, const RankEnded& event) {
+  const bool has_got_somewhere = spec_.is_aware
+                                     ? slot.entered_at && event.committed > *slot.entered_at
+                                     : now_ - slot.assigned_at > kStartUpTime;
+  if (!ended_by_itself(event) || has_got_somewhere) {
+    slot.failed_with.reset();
+    return false;
+  }
+  const std::optional<int32_t> before = std::exchange(slot.failed_with, exit_code_of(event));
+  return before == slot.failed_with ||
+         (event.how == RankEnded::How::Exited && is_usage_error(event.code));
+}
+
+std::string ControllerCore::State::describe_end(const Slot& slot, const RankEnded& event,
+                                                const std::string& judgement) const {
+  std::string text = str(describe(slot), " ", how_it_ended(event), judgement);
+  for (const std::string& line : event.last_lines) text += "\n  " + line;
+  return text;
+}
+
 // Restarts without progress are counted: a deterministic failure is not retried for ever.
 void ControllerCore::State::give_up_or_restart(Slot& slot, const RankEnded& event) {
+  if (is_hopeless(slot, event)) {
+    const std::string reason = describe_end(slot, event, str(": ", kHopeless));
+    if (phase == JobPhase::Starting || committed_ == Turn(0)) {
+      end_job(Verdict::Failed, exit_code_of(event), reason);
+    } else {
+      notice(str("giving up ", reason));  // the others train on
+    }
+    return;
+  }
   if (step_ > slot.step_at_start.next()) slot.restarts = 0;
   ++slot.restarts;
-  const bool is_own_fault = ended_by_itself(event);
   if (slot.restarts <= spec_.max_restarts) {
     slot.restart_at = slot.restarts == 1 ? now_ : now_ + kRestartPause * (slot.restarts - 1);
     return;
   }
-  std::string reason =
-      str(describe(slot), " ", how_it_ended(event), " ", slot.restarts, " times without progress");
-  for (const std::string& line : event.last_lines) reason += "\n  " + line;
-  if (is_own_fault) {
-    const int32_t code = event.how == RankEnded::How::Exited ? event.code : 128 + event.code;
-    end_job(Verdict::Failed, code == 0 ? 1 : code, reason);
+  const std::string reason =
+      describe_end(slot, event, str(" ", slot.restarts, " times without progress"));
+  if (ended_by_itself(event)) {
+    end_job(Verdict::Failed, exit_code_of(event), reason);
   } else {
     notice(str("giving up ", reason));
   }

@@ -1,5 +1,6 @@
 // Epochs and incidents: what a decision of Membership means for the job, and how it is told.
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "core/control/controller_state.h"
@@ -48,14 +49,19 @@ void ControllerCore::State::carry_out(const Decided& effect) {
     roster_.set(*slot, SlotState::Ending);  // it heals as a joiner, in a new process
     desire(slot->host);
   }
+  uint32_t dropped = effect.micro_batches_dropped;  // the first incident is charged with it
   for (const auto& [id, incident] : incidents_.open_incidents()) {
     Incident* open = incidents_.find(id);
     const bool is_poison = open->kind == IncidentKind::Poison;
     if (is_apart(*open)) continue;
     incidents_.await_commit_in(id, effect.epoch.number);
-    if (!is_poison) explain_repair(*open, effect);
+    if (!is_poison) {
+      const uint32_t redone = lost_work_of(*open, effect.epoch) + std::exchange(dropped, 0);
+      explain_repair(*open, effect, std::min(redone, effect.micro_batches_given));
+    }
     publish(*open);
   }
+  lost_work_.clear();
   roll_back_reason_.reset();
   await_replacements();
 }
@@ -132,7 +138,27 @@ void ControllerCore::State::resume_incidents() {
   if (is_repaired) await_replacements();
 }
 
-void ControllerCore::State::explain_repair(Incident& incident, const Decided& decision) {
+// REQUIRES: slot.incident is set, if there is one about the loss.
+void ControllerCore::State::note_lost_work(const Slot& slot) {
+  if (!membership_ || !membership_->may_be_in_force(slot.rank())) return;
+  lost_work_[slot.rank()] = {slot.committed, slot.begun, slot.incident};
+}
+
+// What its ranks had begun of the step that runs at the decision. A rank that was last seen in an
+// earlier step may have begun more: what nobody knows is not counted.
+uint32_t ControllerCore::State::lost_work_of(const Incident& incident,
+                                             const Epoch& decision) const {
+  uint32_t begun = 0;
+  for (const auto& [rank, work] : lost_work_)
+    if (work.incident == incident.id && work.committed == decision.target && !decision.has(rank))
+      begun += work.begun;
+  return begun;
+}
+
+// `redone`: micro-batches that had been begun and are lost with the incident. A second loss before
+// the next commit adds to it.
+void ControllerCore::State::explain_repair(Incident& incident, const Decided& decision,
+                                           uint32_t redone) {
   if (roll_back_reason_) {
     incident.action = ActionKind::RollBack;
     incident.reason = *roll_back_reason_;
@@ -140,17 +166,21 @@ void ControllerCore::State::explain_repair(Incident& incident, const Decided& de
   }
   const std::vector<MemberIndex> workers = divider_.workers_of(decision.epoch.members);
   const bool has_spare = workers.size() >= world_size_;
-  incident.micro_batches_redone = decision.micro_batches_redone;
+  incident.micro_batches_redone += redone;
   const auto lost =
       std::count_if(roster_.slots.begin(), roster_.slots.end(),
                     [&](const auto& entry) { return entry.second.incident == incident.id; });
   incident.alternatives = price_loss_of(static_cast<uint32_t>(std::max<ptrdiff_t>(1, lost)),
-                                        decision.micro_batches_redone);
+                                        incident.micro_batches_redone);
   incident.action = has_spare ? ActionKind::SwapSpare : ActionKind::Shrink;
-  incident.reason = str(decision.micro_batches_redone, " micro-batches of the running step go to ",
-                        decision.epoch.members.size(), " survivors in epoch ",
-                        decision.epoch.number, has_spare ? "; a hot spare takes over the work" : "",
-                        "; the lost processes are started again beside it");
+  incident.reason =
+      str("what nobody holds of the running step (",
+          counted(decision.micro_batches_given, "micro-batch"), ", ", incident.micro_batches_redone,
+          " of them begun before) goes to ", counted(decision.epoch.members.size(), "survivor"),
+          " in epoch ", decision.epoch.number, has_spare ? "; a hot spare takes over the work" : "",
+          incident.kind == IncidentKind::DeadPath
+              ? str("; the host may come back in ", paths_.pause_of(*incident.host))
+              : "; the lost processes are started again beside it");
 }
 
 // Who stands by while enough others can work.

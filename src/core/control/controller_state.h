@@ -3,6 +3,7 @@
 //   controller_core.cc     which event goes where; deadlines; journal
 //   controller_job.cc      gather hosts, place slots, start, stop, end
 //   controller_hosts.cc    streams, silence, hosts that are lost and come back
+//   controller_paths.cc    connections that are lost though both sides live
 //   controller_ranks.cc    processes: start, end, restart, heal, join
 //   controller_poison.cc   micro-batches that end the ranks that compute them
 //   controller_restart.cc  programs that do not link the library
@@ -26,6 +27,7 @@
 #include "core/control/incident_log.h"
 #include "core/control/judgement.h"
 #include "core/control/membership.h"
+#include "core/control/path_ledger.h"
 #include "core/control/roster.h"
 #include "core/control/turn_log.h"
 #include "core/recovery/choice.h"
@@ -41,9 +43,6 @@ enum class JobPhase : uint8_t {
   Finished,
 };
 
-// A connection that two live ranks have lost is given this long to be explained by the death of
-// one.
-inline constexpr Duration kExplanationTime = Duration::milliseconds(60);
 // The library's own thread answers a Prepare whatever the program does: who has not answered after
 // this long does not run.
 inline constexpr Duration kAnswerLimit = Duration::milliseconds(500);
@@ -51,6 +50,8 @@ inline constexpr Duration kAnswerLimit = Duration::milliseconds(500);
 // no commit for this long, and for so many of their steps, never will be.
 inline constexpr Duration kEntryLimit = Duration::seconds(2);
 inline constexpr int64_t kEntrySteps = 20;
+
+inline constexpr const char* kHopeless = "another try would end in the same way";
 
 // How long the end of a job waits for the samples of its last turns.
 inline constexpr Duration kLastSamples = Duration::milliseconds(300);
@@ -97,7 +98,6 @@ class ControllerCore::State {
   void adopt(Host& host, const AgentHello& hello);
   void note_trouble(const PeerTrouble& trouble);
   void judge_silence();
-  void judge_lost_connections();
   void judge_unanswered();
   void judge_unentered();
   Duration entry_limit() const;
@@ -106,6 +106,20 @@ class ControllerCore::State {
   void lose_host(Host& host, std::string evidence);
   void readmit_if_clean(Host& host);
   void desire(HostId host);
+
+  // --- controller_paths.cc ---
+  struct LostConnection {
+    RankId reporter, peer;
+    EpochNumber epoch;
+    Instant due;  // then it is taken for unexplained
+    bool is_silent = false;
+  };
+  void note_lost_connection(const PeerTrouble& trouble);
+  bool lives(RankId rank, const LostConnection& lost) const;
+  void judge_lost_connections();
+  bool leave_out_dead_paths();
+  void leave_out(HostId host, PathLedger::Path path);
+  void note_reached(RankId rank, EpochNumber epoch);
 
   // --- controller_ranks.cc ---
   void on(HostId host, const RankStarted& event);
@@ -128,6 +142,9 @@ class ControllerCore::State {
   void lose_hung_rank(Slot& slot, HangClass hang_class, std::string evidence);
   void rank_is_gone(Slot& slot, const RankEnded& event);
   void give_up_or_restart(Slot& slot, const RankEnded& event);
+  bool is_hopeless(Slot& slot, const RankEnded& event);
+  std::string describe_end(const Slot& slot, const RankEnded& event,
+                           const std::string& judgement) const;
   void restart_due();
   void advance_joiners();
   void send_heal(Slot& slot);
@@ -146,7 +163,14 @@ class ControllerCore::State {
 
   // --- controller_restart.cc ---
   void unaware_rank_ended(Slot& slot, const RankEnded& event);
-  void end_attempt(Incident& incident, std::string reason, int32_t exit_code);
+  struct AttemptEnd {
+    std::string reason;
+    int32_t exit_code = 0;
+    bool is_hopeless = false;
+  };
+  void end_attempt(Incident& incident, AttemptEnd end);
+  void stop_unaware();
+  void finish_stopped_unaware();
   void judge_unaware_hosts();
   void start_next_attempt();
   std::optional<HostId> idle_host();
@@ -171,8 +195,10 @@ class ControllerCore::State {
   void restore_incident(const Incident& incident);
   void resume_incidents();
   void await_replacements();
+  void note_lost_work(const Slot& slot);
+  uint32_t lost_work_of(const Incident& incident, const Epoch& decision) const;
   void publish(const Incident& incident);
-  void explain_repair(Incident& incident, const Decided& decision);
+  void explain_repair(Incident& incident, const Decided& decision, uint32_t redone);
   void set_divider();
 
   // --- controller_watch.cc ---
@@ -218,6 +244,7 @@ class ControllerCore::State {
   void notice(std::string text) { watch(Notice{std::move(text)}); }
   std::string host_name(HostId host) const;
   static std::string how_it_ended(const RankEnded& event);
+  static int32_t exit_code_of(const RankEnded& event);  // of the job that ends with it
   // "rank 3 on host1"
   std::string describe(const Slot& slot) const;
   void drive();
@@ -243,6 +270,9 @@ class ControllerCore::State {
   bool is_rebalance_wanted_ = false;
   uint32_t attempts_ = 0;               // restarts of a job that does not link the library
   bool is_attempt_over_ = false;        // its processes are ending; the next attempt follows
+  Duration end_grace_;                  // of Desired
+  std::optional<Instant> stop_by_;      // then whoever has not ended is ended
+  bool has_saved_ = true;               // all have ended with code 0 since they were asked to
   Turn done_committed_;                 // the highest that a rank in finalize has reported
   std::optional<Instant> all_done_at_;  // when the last member was
   std::optional<Instant> shut_down_by_;
@@ -256,12 +286,15 @@ class ControllerCore::State {
   std::optional<std::string> poison_;  // why the job is to stop at its last commit
   // Who says that he does not hear whom.
   std::map<RankId, std::set<RankId>> silent_to_;
-  struct LostConnection {
-    RankId reporter, peer;
-    EpochNumber epoch;
-    Instant at;
-  };
   std::vector<LostConnection> lost_connections_;  // not yet explained by a death
+  PathLedger paths_;
+  // What lost ranks had begun, until a decision gives it to others.
+  struct LostWork {
+    Turn committed;
+    uint32_t begun = 0;
+    std::optional<uint32_t> incident;
+  };
+  std::map<RankId, LostWork> lost_work_;
   std::map<Step, std::map<RankId, uint64_t>> digests_;
   bool is_split_told_ = false;
   std::optional<Instant> asked_at_;  // when the running Prepare was first seen to run

@@ -8,8 +8,12 @@ namespace paceline::control {
 
 void ControllerCore::State::take_window(HostId, const Window& window) {
   for (const RankView& view : window.views) {
-    const Slot* slot = roster_.find(view.rank);
+    Slot* slot = roster_.find(view.rank);
     if (slot == nullptr || !slot->is_alive()) continue;
+    slot->committed = view.committed;
+    slot->begun = view.begun;
+    if (view.last_beat != slot->last_beat) slot->beat_at = now_;
+    slot->last_beat = view.last_beat;
     if (slot->state == SlotState::Member || slot->state == SlotState::Done)
       note_commit(view.committed, view.step, view.epoch);
     if (membership_) membership_->entered(view.rank, view.epoch);
@@ -22,6 +26,7 @@ void ControllerCore::State::take_window(HostId, const Window& window) {
 void ControllerCore::State::take_sample(RankId rank, const RankSample& sample) {
   if (!turns_ || !ledger_ || !turns_->is_new(rank, sample)) return;
   measure(rank, sample);
+  note_reached(rank, sample.epoch);
   ledger_->computed(sample.compute);
   for (Incident& ended : incidents_.committed(sample.epoch, sample.committed)) {
     if (sample.micro_batches > 0)

@@ -249,8 +249,9 @@ void Membership::decide() {
   std::vector<RankId> left_out;
   for (const RankId rank : targets_)
     if (!decision.has(rank)) left_out.push_back(rank);
-  const auto redone = std::count_if(decision.lost_owner.begin(), decision.lost_owner.end(),
-                                    [](MemberIndex m) { return m != kNoMember; });
+  const auto given = std::count_if(decision.lost_owner.begin(), decision.lost_owner.end(),
+                                   [](MemberIndex m) { return m != kNoMember; });
+  const uint32_t dropped = dropped_by(decision);
   base_ = std::move(decision);
   planned_.reset();
   entered_planned_.clear();
@@ -258,7 +259,7 @@ void Membership::decide() {
   phase_ = Phase::Idle;
   effects_.push_back(MembershipRecord(EpochDecided{base_}));
   send_decision(left_out);
-  effects_.push_back(Decided{base_, left_out, static_cast<uint32_t>(redone)});
+  effects_.push_back(Decided{base_, left_out, static_cast<uint32_t>(given), dropped});
   std::erase_if(lost_, [this](const auto& entry) { return !base_.has(entry.first); });
 }
 
@@ -322,6 +323,16 @@ std::vector<Skipped> Membership::skipped_at(const std::vector<Member>& survivors
   for (const Skipped& each : skips_)
     if (each.step >= step && !held.contains(each)) skipped.push_back(each);
   return skipped;
+}
+
+// What was held of the step that runs at the decision's target, by whoever has reported it, and is
+// not kept.
+uint32_t Membership::dropped_by(const Epoch& decision) const {
+  size_t dropped = 0;
+  for (const auto& [rank, report] : reports_)
+    if (report.committed == decision.target && (is_held_void_ || !decision.has(rank)))
+      dropped += report.held.size();
+  return static_cast<uint32_t>(dropped);
 }
 
 void Membership::send_decision(const std::vector<RankId>& left_out) {

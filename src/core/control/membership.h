@@ -40,7 +40,8 @@ struct RollBack {
 struct Decided {
   Epoch epoch;
   std::vector<RankId> left_out;
-  uint32_t micro_batches_redone = 0;
+  uint32_t micro_batches_given = 0;    // of the running step: no member holds them
+  uint32_t micro_batches_dropped = 0;  // of these: reported as held, and not kept
 };
 // The announced epoch is in force alone.
 struct Settled {
@@ -149,6 +150,7 @@ class Membership {
   bool is_at(const PrepareReport& report, Turn target) const;
   Epoch make_epoch(const std::vector<Member>& survivors, Turn target) const;
   std::vector<Skipped> skipped_at(const std::vector<Member>& survivors, Turn target) const;
+  uint32_t dropped_by(const Epoch& decision) const;
   void send_decision(const std::vector<RankId>& left_out);
   void clear_prepare();
   void send(RankId to, ControlMessage message);

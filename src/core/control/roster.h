@@ -68,9 +68,16 @@ struct Slot {
   Endpoint endpoint;
   int64_t process_id = 0;
   uint32_t heal_attempt = 0;
-  uint32_t heal_number = 0;  // of the newest Heal; 0: none by this life of the controller
-  uint32_t restarts = 0;     // since it last made progress
-  Step step_at_start;        // the job's step when this process was asked for
+  uint32_t heal_number = 0;            // of the newest Heal; 0: none by this life of the controller
+  uint32_t restarts = 0;               // since it last made progress
+  Step step_at_start;                  // the job's step when this process was asked for
+  Turn committed;                      // by this process, as far as it is known
+  uint32_t begun = 0;                  // micro-batches, since `committed`
+  Instant last_beat;                   // of the library's own thread, by the host's clock
+  Instant beat_at;                     // when it was seen to change
+  std::optional<Turn> entered_at;      // commits that it held when it became a member
+  std::optional<int32_t> failed_with;  // by the process before: SlotAssigned
+  Instant assigned_at;                 // when this process was asked for
   std::optional<Instant> restart_at;
   uint64_t state_digest = 0;
   std::optional<uint32_t> incident;  // open, about this process

@@ -38,6 +38,9 @@ struct Desired {
   uint64_t sequence = 0;
   Program program;
   std::vector<DesiredRank> ranks;
+  // Of a rank that is not named any more, from SIGTERM to SIGKILL. Zero: SIGKILL at once. The last
+  // Desired counts, for who is being ended too.
+  Duration end_grace = {};
   bool operator==(const Desired&) const = default;
 };
 
@@ -137,7 +140,9 @@ struct RankEnded {
   bool was_ended_by_agent = false;  // because Desired said so
   bool was_in_micro_batch = false;
   RankPhase phase = RankPhase::Starting;
+  Turn committed;
   Step step;
+  uint32_t begun = 0;  // micro-batches, since `committed`
   MicroBatch micro_batch;
   uint64_t micro_batch_seed = 0;        // of micro_batch, as the program was told
   std::vector<std::string> last_lines;  // of its output; bounded
@@ -185,6 +190,9 @@ struct RankMetric {
   double value = 0;
   bool operator==(const RankMetric&) const = default;
 };
+// How a line of output begins that is not the rank's own: where its threads were when its agent had
+// to end it. The main thread comes first.
+inline constexpr const char* kEvidencePrefix = "paceline: before its end: ";
 struct OutputLine {
   RankId rank;
   bool is_stderr = false;

@@ -25,6 +25,7 @@ enum class IncidentKind : uint8_t {
   Poison,
   Imbalance,
   Unknown,
+  DeadPath,  // two hosts that do not reach each other, though both live
 };
 // What happened to a hung rank, as far as its evidence tells.
 enum class HangClass : uint8_t { None, Stopped, NeverEntered, Mismatched, Stuck, Traced };
@@ -56,6 +57,8 @@ struct Incident {
   std::optional<HostId> host;
   Instant detected;                  // by the controller
   std::optional<Instant> recovered;  // first commit reported after the repair
+  // Micro-batches of the running step that were begun and have to be computed again: those of the
+  // lost ranks, and what survivors throw away. What nobody had begun is no loss.
   uint32_t micro_batches_redone = 0;
   Step step;  // last step known to be committed when it was detected
   std::string evidence;

@@ -14,6 +14,10 @@ enum class ReduceMode : uint8_t { Exact, Fast };
 enum class RecoveryMode : uint8_t { Act, Observe, Off };
 enum class PoisonPolicy : uint8_t { Stop, Skip };
 
+// In the program's environment: the checkpoint that the ranks continue from. One for all of them,
+// so that no two can differ.
+inline constexpr const char* kResumeFromVariable = "PACELINE_RESUME_FROM";
+
 struct JobSpec {
   std::string name;
   Program program;
@@ -31,7 +35,9 @@ struct JobSpec {
   uint32_t max_restarts = 3;   // of one slot without progress between
   Duration join_timeout = Duration::seconds(60);  // for the hosts to appear
   Duration silence_limit =
-      Duration::milliseconds(500);   // of an agent, before its ranks are asked about
+      Duration::milliseconds(500);  // of an agent, before its ranks are asked about
+  // From SIGTERM to SIGKILL, of programs that do not link the library, when the job is stopped.
+  Duration stop_grace = Duration::seconds(10);
   std::string checkpoint_directory;  // empty: none
   uint64_t checkpoint_every = 0;     // commits; 0: chosen by cost
   bool operator==(const JobSpec&) const = default;

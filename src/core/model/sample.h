@@ -44,6 +44,7 @@ struct RankView {
   EpochNumber epoch;
   Turn committed;
   Step step;
+  uint32_t begun = 0;      // micro-batches, since `committed`
   MicroBatch micro_batch;  // in Compute
   uint64_t micro_batch_seed = 0;
   Instant last_beat;        // of the library's own thread

@@ -54,14 +54,16 @@ std::vector<Alternative> price_loss(const LossQuestion& q) {
   std::vector<Alternative> all;
   if (q.standing_by >= q.lost && q.lost > 0)
     all.push_back({ActionKind::SwapSpare, milliseconds_of(redo),
-                   str(q.standing_by, " hot spares stand by; ", q.micro_batches_redone,
-                       " micro-batches of ", q.micro_batch, " are computed again")});
+                   str(counted(q.standing_by, "hot spare"), " on call; ",
+                       counted(q.micro_batches_redone, "micro-batch"), " of ", q.micro_batch,
+                       " to compute again")});
   if (survivors > 0) {
     const Duration missing = q.step * (horizon_steps * q.lost);
-    all.push_back(
-        {ActionKind::Shrink, milliseconds_of(redo + missing + slower * (horizon_steps * survivors)),
-         str(survivors, " ranks take a step in ", q.shrunk_step, " instead of ", q.step, " for ",
-             horizon_steps, " steps; ", q.micro_batches_redone, " micro-batches again")});
+    all.push_back({ActionKind::Shrink,
+                   milliseconds_of(redo + missing + slower * (horizon_steps * survivors)),
+                   str(counted(survivors, "rank"), " with ", q.shrunk_step, " a step instead of ",
+                       q.step, " for ", counted(static_cast<uint64_t>(horizon_steps), "step"), "; ",
+                       counted(q.micro_batches_redone, "micro-batch"), " again")});
   }
   if (q.can_restart) {
     all.push_back({ActionKind::Wait, milliseconds_of(redo + restart * q.ranks),

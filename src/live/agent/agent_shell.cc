@@ -93,6 +93,11 @@ void AgentShell::carry_out(const Spawn& effect) {
   step(ProcessSpawned{.rank = rank, .process_id = watched.process->process().id()});
 }
 
+void AgentShell::carry_out(const AskToEnd& effect) {
+  const auto found = processes_.find(effect.rank);
+  if (found != processes_.end()) found->second.process->process().signal_group(SIGTERM);
+}
+
 void AgentShell::carry_out(const EndGroup& effect) {
   const auto found = processes_.find(effect.rank);
   if (found == processes_.end()) return;
@@ -187,7 +192,7 @@ void AgentShell::keep_evidence(RankId rank, RankProcess& process) {
   if (view.phase == RankPhase::Done || os::now() - view.phase_since < kEvidenceAge) return;
   std::vector<std::string> lines;
   for (const std::string& line : os::collect_evidence(process.process().id()))
-    lines.push_back(str("paceline: before its end: ", line));
+    lines.push_back(kEvidencePrefix + line);
   take_lines(rank, process, process.outputs()[1], lines);
 }
 

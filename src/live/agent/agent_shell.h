@@ -46,6 +46,7 @@ class AgentShell {
  private:
   void step(const Event& event);
   void carry_out(const Spawn& effect);
+  void carry_out(const AskToEnd& effect);
   void carry_out(const EndGroup& effect);
   void carry_out(const TellRank& effect);
   void carry_out(const Send& effect);

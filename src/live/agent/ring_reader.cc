@@ -84,6 +84,7 @@ RankView RingReader::view() const {
           .epoch = EpochNumber(now.epoch.load(kRelaxed)),
           .committed = Turn(now.committed.load(kRelaxed)),
           .step = Step(now.step.load(kRelaxed)),
+          .begun = now.begun.load(kRelaxed),
           .micro_batch = MicroBatch(now.micro_batch.load(kRelaxed)),
           .micro_batch_seed = now.micro_batch_seed.load(kRelaxed),
           .last_beat = instant(now.last_beat.load(kRelaxed)),

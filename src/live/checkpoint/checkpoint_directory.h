@@ -19,9 +19,8 @@ namespace paceline::checkpoint {
 inline constexpr const char* kDirectoryVariable = "PACELINE_CHECKPOINT_DIR";
 inline constexpr const char* kEveryVariable = "PACELINE_CHECKPOINT_EVERY";  // steps, or "auto"
 inline constexpr const char* kGenerationVariable = "PACELINE_CHECKPOINT_GENERATION";
-// "1": continue from the newest. The file is named too, so that all ranks take the same one.
+// "1": continue from the newest. Which one that is says kResumeFromVariable (core/model/job.h).
 inline constexpr const char* kResumeVariable = "PACELINE_RESUME";
-inline constexpr const char* kResumeFromVariable = "PACELINE_RESUME_FROM";
 
 inline constexpr size_t kKept = 2;
 

@@ -22,6 +22,7 @@ struct Writer {
     proto::Desired& message = *out.mutable_desired();
     message.set_sequence(desired.sequence);
     write(desired.program, *message.mutable_program());
+    message.set_end_grace(desired.end_grace.in_nanoseconds());
     for (const DesiredRank& rank : desired.ranks) {
       proto::DesiredRank& item = *message.add_ranks();
       write(rank.rank, *item.mutable_rank());
@@ -54,8 +55,10 @@ struct Writer {
 };
 
 Desired read(const proto::Desired& message, Reader& reader) {
-  Desired desired{
-      .sequence = message.sequence(), .program = read(message.program(), reader), .ranks = {}};
+  Desired desired{.sequence = message.sequence(),
+                  .program = read(message.program(), reader),
+                  .ranks = {},
+                  .end_grace = reader.duration(message.end_grace())};
   if (!reader.allows(message.ranks_size(), kMaxRanks, "too many ranks")) return desired;
   for (const proto::DesiredRank& item : message.ranks()) {
     desired.ranks.push_back({.rank = read(item.rank(), reader),

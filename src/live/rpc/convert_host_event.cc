@@ -28,6 +28,7 @@ void write(const RankView& view, proto::RankView& message) {
   message.set_epoch(view.epoch.value());
   message.set_committed(view.committed.value());
   message.set_step(view.step.value());
+  message.set_begun(view.begun);
   message.set_micro_batch(view.micro_batch.value());
   message.set_micro_batch_seed(view.micro_batch_seed);
   message.set_last_beat(view.last_beat.in_nanoseconds());
@@ -106,7 +107,9 @@ struct Writer {
     message.set_was_ended_by_agent(ended.was_ended_by_agent);
     message.set_was_in_micro_batch(ended.was_in_micro_batch);
     message.set_phase(static_cast<uint32_t>(ended.phase));
+    message.set_committed(ended.committed.value());
     message.set_step(ended.step.value());
+    message.set_begun(ended.begun);
     message.set_micro_batch(ended.micro_batch.value());
     message.set_micro_batch_seed(ended.micro_batch_seed);
     for (const std::string& line : ended.last_lines) message.add_last_lines(line);
@@ -196,7 +199,9 @@ RankEnded read(const proto::RankEnded& message, Reader& reader) {
                   .was_ended_by_agent = message.was_ended_by_agent(),
                   .was_in_micro_batch = message.was_in_micro_batch(),
                   .phase = reader.enumeration(message.phase(), RankPhase::Done),
+                  .committed = Turn(message.committed()),
                   .step = Step(message.step()),
+                  .begun = message.begun(),
                   .micro_batch = reader.micro_batch(message.micro_batch()),
                   .micro_batch_seed = message.micro_batch_seed(),
                   .last_lines = {}};
@@ -213,6 +218,7 @@ RankView read(const proto::RankView& message, Reader& reader) {
           .epoch = EpochNumber(message.epoch()),
           .committed = Turn(message.committed()),
           .step = Step(message.step()),
+          .begun = message.begun(),
           .micro_batch = reader.micro_batch(message.micro_batch()),
           .micro_batch_seed = message.micro_batch_seed(),
           .last_beat = reader.instant(message.last_beat()),

@@ -45,6 +45,7 @@ void write(const JobSpec& spec, proto::JobSpec& message) {
   message.set_max_restarts(spec.max_restarts);
   message.set_join_timeout(spec.join_timeout.in_nanoseconds());
   message.set_silence_limit(spec.silence_limit.in_nanoseconds());
+  message.set_stop_grace(spec.stop_grace.in_nanoseconds());
   message.set_checkpoint_directory(spec.checkpoint_directory);
   message.set_checkpoint_every(spec.checkpoint_every);
 }
@@ -74,6 +75,7 @@ JobSpec read(const proto::JobSpec& message, Reader& reader) {
       .max_restarts = message.max_restarts(),
       .join_timeout = reader.duration(message.join_timeout()),
       .silence_limit = reader.duration(message.silence_limit()),
+      .stop_grace = reader.duration(message.stop_grace()),
       .checkpoint_directory = reader.text(message.checkpoint_directory()),
       .checkpoint_every = message.checkpoint_every(),
   };
@@ -130,7 +132,7 @@ void write(const Incident& incident, proto::Incident& message) {
 Incident read(const proto::Incident& message, Reader& reader) {
   Incident incident{
       .id = message.id(),
-      .kind = reader.enumeration(message.kind(), IncidentKind::Unknown),
+      .kind = reader.enumeration(message.kind(), IncidentKind::DeadPath),
       .hang_class = reader.enumeration(message.hang_class(), HangClass::Traced),
       .rank = std::nullopt,
       .host = std::nullopt,

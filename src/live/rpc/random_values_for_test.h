@@ -42,8 +42,11 @@ class RandomValues {
                          .was_ended_by_agent = flag(),
                          .was_in_micro_batch = flag(),
                          .phase = pick(RankPhase::Done),
+                         .committed = turn(),
                          .step = step(),
+                         .begun = small(),
                          .micro_batch = micro_batch(),
+                         .micro_batch_seed = number(),
                          .last_lines = list([this] { return text(); })};
       case 7:
         return RankDone{
@@ -75,13 +78,15 @@ class RandomValues {
   HostCommand host_command() {
     switch (rng_.below(5)) {
       case 0:
-        return Desired{.sequence = number(), .program = program(), .ranks = list([this] {
-                                                                     return DesiredRank{
-                                                                         .rank = rank(),
-                                                                         .local_rank = small(),
-                                                                         .world_size = small(),
-                                                                         .is_joiner = flag()};
-                                                                   })};
+        return Desired{.sequence = number(),
+                       .program = program(),
+                       .ranks = list([this] {
+                         return DesiredRank{.rank = rank(),
+                                            .local_rank = small(),
+                                            .world_size = small(),
+                                            .is_joiner = flag()};
+                       }),
+                       .end_grace = duration()};
       case 1:
         return ToRank{.rank = rank(), .message = control_message()};
       case 2:
@@ -171,6 +176,7 @@ class RandomValues {
             .max_restarts = small(),
             .join_timeout = duration(),
             .silence_limit = duration(),
+            .stop_grace = duration(),
             .checkpoint_directory = text(),
             .checkpoint_every = number()};
   }
@@ -241,7 +247,7 @@ class RandomValues {
 
   Incident incident() {
     Incident result{.id = small(),
-                    .kind = pick(IncidentKind::Unknown),
+                    .kind = pick(IncidentKind::DeadPath),
                     .hang_class = pick(HangClass::Traced),
                     .rank = {},
                     .host = {},
@@ -314,6 +320,7 @@ class RandomValues {
             .epoch = epoch(),
             .committed = turn(),
             .step = step(),
+            .begun = small(),
             .micro_batch = micro_batch(),
             .micro_batch_seed = number(),
             .last_beat = instant(),

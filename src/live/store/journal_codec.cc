@@ -48,6 +48,8 @@ struct Writer {
     message.set_host(assigned.host.value());
     message.set_is_joiner(assigned.is_joiner);
     message.set_is_spare(assigned.is_spare);
+    message.set_restarts(assigned.restarts);
+    if (assigned.failed_with) message.set_failed_with(*assigned.failed_with);
   }
   void operator()(const MembershipRecord& record) const { std::visit(*this, record); }
   void operator()(const PrepareStarted& started) const {
@@ -102,6 +104,16 @@ control::MicroBatchBlamed read_blamed(const proto::MicroBatchBlamed& message, Re
   return blamed;
 }
 
+control::SlotAssigned read_assigned(const proto::SlotAssigned& message, Reader& reader) {
+  control::SlotAssigned assigned{.rank = read(message.rank(), reader),
+                                 .host = HostId(message.host()),
+                                 .is_joiner = message.is_joiner(),
+                                 .is_spare = message.is_spare(),
+                                 .restarts = message.restarts()};
+  if (message.has_failed_with()) assigned.failed_with = message.failed_with();
+  return assigned;
+}
+
 control::JournalRecord read_record(const proto::JournalRecord& message, Reader& reader) {
   switch (message.kind_case()) {
     case proto::JournalRecord::kJobSubmitted:
@@ -110,10 +122,7 @@ control::JournalRecord read_record(const proto::JournalRecord& message, Reader& 
       return control::HostNamed{.host = HostId(message.host_named().host()),
                                 .name = reader.text(message.host_named().name())};
     case proto::JournalRecord::kSlotAssigned:
-      return control::SlotAssigned{.rank = read(message.slot_assigned().rank(), reader),
-                                   .host = HostId(message.slot_assigned().host()),
-                                   .is_joiner = message.slot_assigned().is_joiner(),
-                                   .is_spare = message.slot_assigned().is_spare()};
+      return read_assigned(message.slot_assigned(), reader);
     case proto::JournalRecord::kPrepareStarted:
       return PrepareStarted{.number = EpochNumber(message.prepare_started())};
     case proto::JournalRecord::kEpochAnnounced:

@@ -30,10 +30,13 @@ inline control::JournalRecord random_record(Rng& rng) {
     case 1:
       return control::HostNamed{.host = values.host(), .name = values.text()};
     case 2:
-      return control::SlotAssigned{.rank = values.rank(),
-                                   .host = values.host(),
-                                   .is_joiner = values.flag(),
-                                   .is_spare = values.flag()};
+      return control::SlotAssigned{
+          .rank = values.rank(),
+          .host = values.host(),
+          .is_joiner = values.flag(),
+          .is_spare = values.flag(),
+          .restarts = values.small(),
+          .failed_with = values.flag() ? std::optional(int32_t{-1}) : std::nullopt};
     case 3:
       return random_membership_record(values, rng);
     case 4:

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/model/job.h"
 #include "live/checkpoint/checkpoint_directory.h"
 #include "live/wire/rank_ring.h"
 
@@ -77,7 +78,7 @@ Result<CheckpointOptions> checkpoint_options_from(const Lookup& lookup, bool is_
                parse_number<uint64_t>(checkpoint::kGenerationVariable, *generation));
   }
   if (is_joiner) return options;
-  options.resume_from = lookup(checkpoint::kResumeFromVariable).value_or("");
+  options.resume_from = lookup(kResumeFromVariable).value_or("");
   if (!options.resume_from.empty() || options.directory.empty() ||
       lookup(checkpoint::kResumeVariable).value_or("") != "1")
     return options;

@@ -52,6 +52,7 @@ void Outgoing::connect(Instant now) {
     return;
   }
   state_ = State::Connecting;
+  connecting_since_ = now;
   is_watching_output_ = true;
   key_ = poller_.add(socket_.get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP);
 }
@@ -142,6 +143,10 @@ void Outgoing::finish_connect(Instant now) {
   if (::getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0) return;
   state_ = State::Open;
   flush();
+}
+
+void Outgoing::check_attempt(Instant now) {
+  if (state_ == State::Connecting && now - connecting_since_ >= kConnectLimit) fail_attempt(now);
 }
 
 void Outgoing::fail_attempt(Instant now) {

@@ -29,6 +29,9 @@
 namespace paceline::worker {
 
 inline constexpr Duration kConnectRetry = Duration::milliseconds(20);
+// A host that is there answers, even when its processes do not run. The kernel itself would try for
+// minutes where nothing answers.
+inline constexpr Duration kConnectLimit = Duration::seconds(2);
 
 class Outgoing {
  public:
@@ -54,6 +57,8 @@ class Outgoing {
   // Writes what the kernel takes now; the rest follows when it says that it takes more.
   void flush();
   void handle(uint32_t events, Instant now);
+  // The attempt to connect has failed if it is under way for too long.
+  void check_attempt(Instant now);
 
   State state() const { return state_; }
   Poller::Key key() const { return key_; }
@@ -87,6 +92,7 @@ class Outgoing {
   Poller::Key key_ = 0;
   bool is_watching_output_ = false;
   Instant retry_at_;
+  Instant connecting_since_;
   uint32_t failed_attempts_ = 0;
   std::deque<Item> queue_;
   size_t sent_of_first_ = 0;

@@ -193,6 +193,7 @@ void Transport::quiesce() {
 void Transport::tick(EpochNumber epoch, Instant now) {
   for (auto& [key, peer] : peers_) {
     Outgoing& connection = *peer.connection;
+    connection.check_attempt(now);
     if (connection.state() == Outgoing::State::Retrying && now >= connection.retry_at())
       connection.connect(now);
     report(key.first, key.second, peer);

@@ -30,6 +30,7 @@ struct Model {
   Duration heal_time = Duration::milliseconds(80);       // to move the registered state
   Duration window = Duration::milliseconds(50);          // between reports of an agent
   Duration peer_silence = Duration::milliseconds(300);   // until a rank misses a peer
+  Duration connect_limit = Duration::seconds(2);         // until a rank gives a connection up
   Duration silence_limit = Duration::milliseconds(500);  // until the controller misses an agent
   Duration restart_controller = Duration::milliseconds(200);
 };

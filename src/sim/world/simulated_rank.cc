@@ -328,6 +328,7 @@ void SimulatedRank::carry_out(const rank::EnterEpoch& effect) {
                                       .epoch = effect.number,
                                       .committed = position.committed,
                                       .step = position.step});
+  world_.connect_to_peers(*this);
   if (loop_ == Loop::Starting) {
     world_.queue().after(Duration(), [this] {
       enqueue([this] {
@@ -360,6 +361,7 @@ RankView SimulatedRank::view() const {
                : loop_ == Loop::Done      ? RankPhase::Done
                                           : RankPhase::Outside;
   view.phase_since = phase_since_;
+  view.begun = static_cast<uint32_t>(core_.held_count());
   view.micro_batch = micro_batch_;
   view.micro_batch_seed = micro_batch_seed(world_.model().seed, step_begun_, micro_batch_);
   view.last_beat = is_frozen_ ? frozen_at_ : world_.queue().now();

@@ -145,6 +145,9 @@ void World::carry_out(SimulatedHost& host, agent::Effect effect) {
                  });
   } else if (const auto* start = std::get_if<agent::Spawn>(&effect)) {
     spawn(host, *start);
+  } else if (const auto* ask = std::get_if<agent::AskToEnd>(&effect)) {
+    queue_.after(model_.local_delay,
+                 [this, rank = ask->rank] { end_process(rank, {.is_killed = true, .code = 15}); });
   } else if (const auto* end = std::get_if<agent::EndGroup>(&effect)) {
     queue_.after(model_.local_delay, [this, rank = end->rank] { end_process(rank, {}); });
   } else if (auto* tell = std::get_if<agent::TellRank>(&effect)) {
@@ -246,11 +249,11 @@ void World::from_rank(const SimulatedRank& rank, agent::RankMessage message) {
 }
 
 void World::to_peer(RankId from, RankId to, PeerMessage message) {
-  if (broken_.contains({std::min(from, to), std::max(from, to)})) return;
+  if (broken_.contains({std::min(from, to), std::max(from, to)}) || is_cut(from, to)) return;
   queue_.after(model_.link_delay, [this, from, to, message] {
     SimulatedRank* rank = find(to);
     if (rank == nullptr || !rank->is_alive()) return;
-    if (!broken_.contains({std::min(from, to), std::max(from, to)}))
+    if (!broken_.contains({std::min(from, to), std::max(from, to)}) && !is_cut(from, to))
       rank->take_from_peer(from, message);
   });
 }

@@ -58,7 +58,14 @@ class World {
   void kill_agent(uint32_t index);
   void kill_controller();  // restarted from its journal
   void lose_connection(SlotId a, SlotId b);
+  // No connection between ranks of these hosts holds or can be made until the path is mended. The
+  // kernel says so at once, or nothing at all is heard of it.
+  enum class Cut : uint8_t { Refused, Silent };
+  void cut_path(uint32_t a, uint32_t b, Cut how = Cut::Refused);
+  void mend_path(uint32_t a, uint32_t b);
   void stop_job();
+  // Micro-batches of the running step that the slot's process has begun.
+  uint32_t begun_by(SlotId slot);
   void set_recovery_mode(RecoveryMode mode, std::string scope);
 
   // Tells `observer` of every event that a watcher of the job would see.
@@ -82,6 +89,9 @@ class World {
   void end_by_itself(RankId rank) { end_process(rank, {.is_killed = true, .code = 11}); }
   void from_rank(const SimulatedRank& rank, agent::RankMessage message);
   void to_peer(RankId from, RankId to, PeerMessage message);
+  // The rank has entered an epoch and connects to the members that it sends to.
+  void connect_to_peers(const SimulatedRank& rank);
+
   // A member's contribution to a bucket is final. The last one of an epoch's members sends the sum
   // to all.
   void contribute(const Epoch& epoch, Turn turn, BucketId bucket, uint64_t tag);
@@ -110,6 +120,9 @@ class World {
   void tell_peers_of_silence(RankId rank);
   void tell_peers_of_loss(RankId rank);
   std::vector<SimulatedRank*> watchers_of(RankId rank);
+  std::optional<Cut> cut_between(RankId a, RankId b);
+  bool is_cut(RankId a, RankId b) { return cut_between(a, b).has_value(); }
+  void tell_of_cut_paths(const SimulatedRank& rank, Duration silence, PeerTrouble::What what);
   SimulatedRank* owner_of(SlotId slot);
   void thaw_host(SimulatedHost& host);
   bool controller_is_finished() const;
@@ -141,6 +154,7 @@ class World {
   std::function<void(Instant, const JobEvent&)> observer_;
   std::set<std::pair<RankId, RankId>>
       broken_;  // connections that lose what is sent, lower rank first
+  std::map<std::pair<HostId, HostId>, Cut> cut_;  // paths, lower id first
   int64_t next_process_id_ = 1000;
 };
 

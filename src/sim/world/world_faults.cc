@@ -110,6 +110,64 @@ void World::lose_connection(SlotId a, SlotId b) {
   queue_.after(model_.local_delay * 3, [this, pair] { broken_.erase(pair); });
 }
 
+void World::cut_path(uint32_t a, uint32_t b, Cut how) {
+  const HostId low = hosts_.at(std::min(a, b))->id;
+  const HostId high = hosts_.at(std::max(a, b))->id;
+  cut_[{low, high}] = how;
+  for (const auto& host : hosts_)
+    for (const SimulatedRank* rank : host->ranks)
+      if (rank->is_alive())
+        tell_of_cut_paths(*rank, model_.peer_silence, PeerTrouble::What::Silent);
+}
+
+void World::mend_path(uint32_t a, uint32_t b) {
+  cut_.erase({hosts_.at(std::min(a, b))->id, hosts_.at(std::max(a, b))->id});
+}
+
+std::optional<World::Cut> World::cut_between(RankId a, RankId b) {
+  if (cut_.empty()) return std::nullopt;
+  const SimulatedRank* one = find(a);
+  const SimulatedRank* other = find(b);
+  if (one == nullptr || other == nullptr) return std::nullopt;
+  const auto found =
+      cut_.find({std::min(one->host(), other->host()), std::max(one->host(), other->host())});
+  return found == cut_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void World::connect_to_peers(const SimulatedRank& rank) {
+  tell_of_cut_paths(rank, model_.connect_limit, PeerTrouble::What::ConnectionLost);
+}
+
+// Of each cut path that the rank uses: it is refused within a few round trips, or nothing is heard
+// for `silence`, which the rank tells as `what`.
+void World::tell_of_cut_paths(const SimulatedRank& rank, Duration silence, PeerTrouble::What what) {
+  if (cut_.empty()) return;
+  const Epoch& epoch = rank.core().epoch();
+  const std::optional<MemberIndex> self = epoch.index_of(rank.id());
+  if (!self) return;
+  for (size_t hop = 1; hop < epoch.members.size(); hop *= 2) {
+    const RankId peer = epoch.members[(*self + hop) % epoch.members.size()].rank;
+    const std::optional<Cut> cut = cut_between(rank.id(), peer);
+    if (!cut) continue;
+    const bool is_silent = *cut == Cut::Silent;
+    const PeerTrouble trouble{rank.id(), peer,
+                              is_silent ? what : PeerTrouble::What::ConnectionLost};
+    queue_.after(is_silent ? silence : model_.link_delay * 4,
+                 [this, trouble, number = epoch.number] {
+                   const SimulatedRank* reporter = find(trouble.reporter);
+                   const bool is_in_epoch = reporter != nullptr && reporter->is_alive() &&
+                                            !reporter->core().is_promised() &&
+                                            reporter->core().epoch().number == number;
+                   if (is_in_epoch) from_rank(*reporter, trouble);
+                 });
+  }
+}
+
+uint32_t World::begun_by(SlotId slot) {
+  const SimulatedRank* rank = owner_of(slot);
+  return rank == nullptr ? 0 : rank->view().begun;
+}
+
 void World::stop_job() { controller_step(control::StopRequested{}); }
 
 void World::set_recovery_mode(RecoveryMode mode, std::string scope) {

@@ -117,6 +117,103 @@ TEST(World, LostConnection_FormsTheSameMembersAgain) {
   EXPECT_TRUE(outcome.incidents.empty());
 }
 
+// A path that is back by the next commit is no reason to leave anybody out, however often it goes.
+TEST(World, ConnectionLostAgainAfterACommit_LeavesNobodyOut) {
+  const Model model = small_model();
+  World world(model);
+  for (const int64_t at_ms : {1000, 1500, 2000})
+    world.queue().after(Duration::milliseconds(at_ms),
+                        [&] { world.lose_connection(SlotId(0), SlotId(1)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  EXPECT_TRUE(outcome.incidents.empty());
+}
+
+TEST(World, PathThatStaysCut_LeavesOneHostOutAndTriesEverMoreSeldom) {
+  Model model = small_model();
+  model.steps = 4000;
+  World world(model);
+  world.queue().after(Duration::milliseconds(1500), [&] { world.cut_path(1, 2); });
+  const Outcome outcome = world.run(Duration::seconds(600));
+  expect_completed(outcome, model);
+  ASSERT_GE(outcome.incidents.size(), 2u) << "it is tried again";
+  std::optional<Instant> before;
+  Duration pause = Duration::seconds(9);
+  for (const Incident& incident : outcome.incidents) {
+    EXPECT_EQ(incident.kind, IncidentKind::DeadPath);
+    EXPECT_EQ(incident.host, HostId(3)) << "always the same one";
+    EXPECT_EQ(incident.action, ActionKind::Shrink);
+    EXPECT_TRUE(incident.recovered);
+    if (before) {
+      EXPECT_GT(incident.detected - *before, pause);
+      pause = pause * 2;
+    }
+    before = incident.detected;
+  }
+}
+
+TEST(World, PathThatFallsSilent_IsFoundDeadAsWell) {
+  const Model model = small_model();
+  World world(model);
+  world.queue().after(Duration::milliseconds(1500),
+                      [&] { world.cut_path(1, 2, World::Cut::Silent); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  EXPECT_EQ(outcome.incidents[0].kind, IncidentKind::DeadPath);
+  // 0.3 s and 2 s of silence, an epoch, 2 s until its connections are given up, another epoch.
+  EXPECT_LT(outcome.incidents[0].detected, Instant() + Duration::seconds(7));
+}
+
+TEST(World, PathThatIsMended_GetsItsHostBack) {
+  Model model = small_model();
+  model.steps = 2000;
+  World world(model);
+  uint32_t members = 0;
+  world.set_observer([&](Instant, const JobEvent& event) {
+    if (const auto* progress = std::get_if<JobProgress>(&event)) members = progress->members;
+  });
+  world.queue().after(Duration::milliseconds(1500), [&] { world.cut_path(0, 3); });
+  world.queue().after(Duration::seconds(5), [&] {
+    EXPECT_EQ(members, 3u);
+    world.mend_path(0, 3);
+  });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  EXPECT_EQ(outcome.incidents.size(), 1u);
+  EXPECT_EQ(members, 4u);
+}
+
+TEST(World, HostCutFromTwoOthers_IsTheOneLeftOut) {
+  const Model model = small_model();
+  World world(model);
+  world.queue().after(Duration::milliseconds(1500), [&] {
+    world.cut_path(1, 2);
+    world.cut_path(0, 1);
+  });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 1u);
+  EXPECT_EQ(outcome.incidents[0].host, HostId(2));
+}
+
+TEST(World, RedoneMicroBatches_AreThoseThatTheVictimHadBegun) {
+  for (int64_t at_ms = 1500; at_ms < 1540; at_ms += 3) {
+    const Model model = small_model();
+    World world(model);
+    uint32_t begun = 0;
+    world.queue().after(Duration::milliseconds(at_ms), [&] {
+      begun = world.begun_by(SlotId(2));
+      world.kill_rank(SlotId(2));
+    });
+    const Outcome outcome = world.run(kLimit);
+    expect_completed(outcome, model);
+    ASSERT_EQ(outcome.incidents.size(), 1u);
+    EXPECT_LE(begun, 4u) << "its share";
+    EXPECT_EQ(outcome.incidents[0].micro_batches_redone, begun) << "killed at " << at_ms << " ms";
+  }
+}
+
 TEST(World, Stop_EndsAtOneStepWithExit75) {
   const Model model = small_model();
   World world(model);
