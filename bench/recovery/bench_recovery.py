@@ -42,9 +42,11 @@ def parsed_arguments() -> argparse.Namespace:
 
 def schedules_of(arguments: argparse.Namespace, workload: Workload) -> list[schedule.Schedule]:
     if arguments.quick:
-        return schedule.spaced(arguments.seed, QUICK_COUNTS, workload.ranks, workload.step_s, QUICK_STEPS)
+        return schedule.spaced(arguments.seed, QUICK_COUNTS, workload.ranks, workload.ranks_per_host, workload.step_s,
+                               QUICK_STEPS)
     counts = {"kill": arguments.kills} | {kind: arguments.others for kind in arguments.kinds}
-    return schedule.spaced(arguments.seed, counts, workload.ranks, workload.step_s, STEPS_PER_RUN)
+    return schedule.spaced(arguments.seed, counts, workload.ranks, workload.ranks_per_host, workload.step_s,
+                           STEPS_PER_RUN)
 
 
 def reference_digest(workload: Workload, steps: int) -> str:

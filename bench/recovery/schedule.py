@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from collections.abc import Sequence
 
 PHASES = ("compute", "reduce", "commit")
 REPAIR_PHASES = ("prepare", "heal")
@@ -21,12 +22,14 @@ class Kind:
     settle_s: float
     options: str = ""
     is_at_phase: bool = True  # not for threads that are taken over: those must be in the program's code
+    away_s: float = 0  # its host is gone for so long; others may fail meanwhile, but no second host
 
 
 KINDS = {kind.name: kind for kind in (
-    Kind("kill", 3), Kind("stop", 4), Kind("hang", 6, is_at_phase=False), Kind("spin", 6, is_at_phase=False),
-    Kind("skip", 6, is_at_phase=False), Kind("slow", 8, ",factor=3,for=4s"), Kind("lose-host", 13, ",for=10s"),
-    Kind("kill-agent", 3), Kind("kill-controller", 3), Kind("corrupt", 3, is_at_phase=False))}
+    Kind("kill", 1.2), Kind("stop", 2), Kind("hang", 4, is_at_phase=False), Kind("spin", 4, is_at_phase=False),
+    Kind("skip", 2, is_at_phase=False), Kind("slow", 7, ",factor=3,for=4s"),
+    Kind("lose-host", 2.5, ",for=10s", away_s=12), Kind("kill-agent", 2.5, away_s=2.5), Kind("kill-controller", 3),
+    Kind("corrupt", 3, is_at_phase=False))}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +59,9 @@ class Schedule:
         return "".join(fault.text + "\n" for fault in self.faults)
 
 
-def random_fault(random_numbers: random.Random, kind: str, step: int, ranks: int, step_s: float) -> Fault:
-    """Half of the faults strike at a named phase, half at a random microsecond of the step."""
-    rank = random_numbers.randrange(ranks)
+def random_fault(random_numbers: random.Random, kind: str, step: int, ranks: Sequence[int], step_s: float) -> Fault:
+    """Half of the faults strike at a named phase, half at a random microsecond of the step; at one of `ranks`."""
+    rank = random_numbers.choice(ranks)
     step_us = int(step_s * 1e6)
     if KINDS[kind].is_at_phase and random_numbers.random() < 0.5:
         return Fault(kind, step, rank, random_numbers.choice(PHASES), random_numbers.randrange(step_us // 50))
@@ -66,24 +69,45 @@ def random_fault(random_numbers: random.Random, kind: str, step: int, ranks: int
     return Fault(kind, step, rank, after_us=after_us)
 
 
-def spaced(seed: int, counts: dict[str, int], ranks: int, step_s: float, steps_per_run: int) -> list[Schedule]:
-    """So many faults of each kind in random order, each repaired before the next; all runs have the same length."""
+def spaced(seed: int, counts: dict[str, int], ranks: int, ranks_per_host: int, step_s: float,
+           steps_per_run: int) -> list[Schedule]:
+    """So many faults of each kind in random order, each repaired before the next; all runs have the same length.
+
+    A host that is away needs longer than its loss: the faults that strike meanwhile strike elsewhere.
+    """
     random_numbers = random.Random(seed)
     kinds = [kind for kind, count in counts.items() for _ in range(count)]
     random_numbers.shuffle(kinds)
     schedules: list[Schedule] = []
-    faults: list[Fault] = []
-    step = WARM_UP_STEPS
-    for kind in kinds:
-        length = round(KINDS[kind].settle_s / step_s)
-        if faults and step + length > steps_per_run - WIND_DOWN_STEPS:
-            schedules.append(Schedule(seed, steps_per_run, tuple(faults)))
-            faults, step = [], WARM_UP_STEPS
-        faults.append(random_fault(random_numbers, kind, step + random_numbers.randrange(5), ranks, step_s))
-        step += length
-    if faults:
-        schedules.append(Schedule(seed, steps_per_run, tuple(faults)))
+    while kinds:
+        schedules.append(Schedule(seed, steps_per_run,
+                                  tuple(faults_of_run(random_numbers, kinds, ranks, ranks_per_host, step_s,
+                                                      steps_per_run - WIND_DOWN_STEPS))))
     return schedules
+
+
+def faults_of_run(random_numbers: random.Random, kinds: list[str], ranks: int, ranks_per_host: int, step_s: float,
+                  last_step: int) -> list[Fault]:
+    """Takes from `kinds` what fits into one run, at least one."""
+    faults: list[Fault] = []
+    step, away_until, away_host = WARM_UP_STEPS, 0, None
+    while kinds:
+        at_hand = [kind for kind in kinds if not KINDS[kind].away_s] if step < away_until else kinds
+        if not at_hand:
+            step = away_until
+            continue
+        kind = at_hand[0]
+        length = round(KINDS[kind].settle_s / step_s)
+        if faults and step + length > last_step:
+            break
+        kinds.remove(kind)
+        present = [rank for rank in range(ranks) if step >= away_until or rank // ranks_per_host != away_host]
+        fault = random_fault(random_numbers, kind, step + random_numbers.randrange(5), present, step_s)
+        faults.append(fault)
+        if KINDS[kind].away_s:
+            away_until, away_host = step + round(KINDS[kind].away_s / step_s), fault.rank // ranks_per_host
+        step += length
+    return faults
 
 
 def wild(seed: int, kinds: tuple[str, ...], ranks: int, steps: int, must: int) -> Schedule:
@@ -95,7 +119,7 @@ def wild(seed: int, kinds: tuple[str, ...], ranks: int, steps: int, must: int) -
     random_numbers = random.Random(seed)
     phase = (*PHASES, *REPAIR_PHASES)[must % 5]
     if phase in PHASES:
-        faults = [dataclasses.replace(random_fault(random_numbers, "kill", random_step(random_numbers, steps), ranks,
+        faults = [dataclasses.replace(random_fault(random_numbers, "kill", random_step(random_numbers, steps), range(ranks),
                                                    WILD_STEP_S), phase=phase)]
     else:
         faults = during_repair(random_numbers, phase, ranks, random_step(random_numbers, steps))
@@ -109,7 +133,7 @@ def wild(seed: int, kinds: tuple[str, ...], ranks: int, steps: int, must: int) -
         if kind == "corrupt":  # strikes what a joiner heals from, so somebody must have to heal
             faults += [Fault("kill", step, random_numbers.randrange(ranks)), Fault("corrupt", step, None)]
         else:
-            faults.append(random_fault(random_numbers, kind, step, ranks, WILD_STEP_S))
+            faults.append(random_fault(random_numbers, kind, step, range(ranks), WILD_STEP_S))
     return Schedule(seed, steps, tuple(sorted(faults[:MOST_FAULTS], key=lambda fault: fault.step)))
 
 
