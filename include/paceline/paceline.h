@@ -25,7 +25,7 @@
  *  - the gradient of a micro-batch is a function of (registered state, m.seed, m.step, m.index).
  *
  * Threads: calls on one job come from one thread at a time, except paceline_abort and
- * paceline_last_error, which any thread may call. The library runs one thread of its own. It
+ * paceline_last_error, which any thread may call. The library runs threads of its own. It
  * installs no signal handlers and starts no process. After a fork only the parent may use the job;
  * the child's copy is inert.
  *
@@ -107,8 +107,9 @@ PACELINE_API paceline_status paceline_register_bucket(paceline_job* job, const c
                                                       uint32_t* bucket);
 
 /* Registers `size_bytes` of memory at `data` as state. The memory must stay valid until finalize. A
- * joiner's copy is overwritten in its first begin_step. Names are unique. Before the first
- * begin_step only. */
+ * joiner's copy is overwritten in its first begin_step. Between begin_step and finish_step
+ * returning OK nobody may change it: other ranks may be taking a copy of it meanwhile. Names are
+ * unique. Before the first begin_step only. */
 PACELINE_API paceline_status paceline_register_state(paceline_job* job, const char* name,
                                                      void* data, size_t size_bytes,
                                                      paceline_state_kind kind);

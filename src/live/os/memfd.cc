@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -28,6 +29,30 @@ Result<SharedMemory> SharedMemory::make(const char* label, size_t size_bytes) {
 Status SharedMemory::seal_contents() const {
   if (::fcntl(descriptor_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0)
     return Failure{ErrorCode::Io, str("sealing a memfd: ", std::strerror(errno))};
+  return {};
+}
+
+Status SharedMemory::write(size_t at, std::span<const std::byte> from) const {
+  while (!from.empty()) {
+    const ssize_t count =
+        ::pwrite(descriptor_.get(), from.data(), from.size(), static_cast<off_t>(at));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return Failure{ErrorCode::Io, str("writing a memfd: ", std::strerror(errno))};
+    at += static_cast<size_t>(count);
+    from = from.subspan(static_cast<size_t>(count));
+  }
+  return {};
+}
+
+Status SharedMemory::read(size_t at, std::span<std::byte> into) const {
+  while (!into.empty()) {
+    const ssize_t count =
+        ::pread(descriptor_.get(), into.data(), into.size(), static_cast<off_t>(at));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return Failure{ErrorCode::Io, str("reading a memfd: ", std::strerror(errno))};
+    at += static_cast<size_t>(count);
+    into = into.subspan(static_cast<size_t>(count));
+  }
   return {};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "base/result.h"
 #include "live/os/descriptor.h"
@@ -21,6 +22,12 @@ class SharedMemory {
   // Whoever is given the descriptor from now on can read only; what is mapped already stays as it
   // is. Everybody can see by F_GET_SEALS that the contents are complete.
   Status seal_contents() const;
+
+  // Through the descriptor, for bulk: the first touch of each mapped page is a fault, which under
+  // a hypervisor costs several times the copy. Not once the contents are sealed; `at` + size is at
+  // most size_bytes().
+  Status write(size_t at, std::span<const std::byte> from) const;
+  Status read(size_t at, std::span<std::byte> into) const;
 
   int descriptor() const { return descriptor_.get(); }
   void* data() const { return data_; }

@@ -1,6 +1,7 @@
 #include "live/os/priority.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace paceline::os {
 
@@ -9,6 +10,11 @@ int raise_priority() {
   const int before = ::getpriority(PRIO_PROCESS, 0);
   if (before > kDaemonNiceness) ::setpriority(PRIO_PROCESS, 0, kDaemonNiceness);
   return before;
+}
+
+void lower_thread_priority() {
+  constexpr int kLowest = 19;
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowest);
 }
 
 }  // namespace paceline::os

@@ -8,4 +8,8 @@ namespace paceline::os {
 // Returns the niceness before.
 int raise_priority();
 
+// The calling thread runs only when a core has nothing better to do. It cannot be taken back: for
+// threads that nobody waits for.
+void lower_thread_priority();
+
 }  // namespace paceline::os

@@ -1,8 +1,5 @@
 #include "live/worker/checkpoint_writer.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,6 +8,7 @@
 #include "base/str.h"
 #include "live/checkpoint/checkpoint_directory.h"
 #include "live/os/clock.h"
+#include "live/os/quiet_thread.h"
 
 namespace paceline::worker {
 namespace {
@@ -64,12 +62,7 @@ bool CheckpointWriter::write(Copy copy) {
     changed_.notify_all();
     return true;
   }
-  // Signals are the program's: none may land on a thread that it does not know.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { serve(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = os::start_quiet_thread("paceline-disk", [this] { serve(); });
   return true;
 }
 
@@ -85,7 +78,6 @@ Status CheckpointWriter::finish() {
 }
 
 void CheckpointWriter::serve() {
-  ::pthread_setname_np(::pthread_self(), "paceline-disk");
   for (;;) {
     Copy copy;
     {

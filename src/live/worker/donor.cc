@@ -41,14 +41,38 @@ FrameVerdict StateDonor::take_ask(RankId id, const FrameHeader& header,
   joiner.wanted = kWhereAreYou;
   const bool has_passed =
       header.turn < stand.committed || (header.turn == stand.committed && stand.is_in_step);
+  if (header.turn == kWhereAreYou && !memory_) {
+    joiner.is_asking = true;
+    return FrameVerdict::Taken;
+  }
   if (header.turn == kWhereAreYou || has_passed) {
-    transport_.send(id, {.kind = FrameKind::HealTurn, .turn = stand.committed, .high = header.high},
-                    {}, {});
+    say_turn(id, joiner, stand.committed);
     return FrameVerdict::Taken;
   }
   joiner.wanted = header.turn;
   joiner.is_first = header.low.value() == 1;
   return FrameVerdict::Taken;
+}
+
+void StateDonor::say_turn(RankId id, Joiner& joiner, Turn committed) {
+  joiner.is_asking = false;
+  transport_.send(
+      id, {.kind = FrameKind::HealTurn, .turn = committed, .high = EpochNumber(joiner.request)}, {},
+      {});
+}
+
+bool StateDonor::wants_memory() const {
+  return !memory_ && !is_memory_reserved_ &&
+         std::any_of(joiners_.begin(), joiners_.end(), [](const auto& each) {
+           return each.second.is_asking && !each.second.is_lost;
+         });
+}
+
+void StateDonor::give_memory(Snapshot memory, Turn committed) {
+  is_memory_reserved_ = false;
+  memory_ = std::move(memory);
+  for (auto& [id, joiner] : joiners_)
+    if (joiner.is_asking && !joiner.is_lost) say_turn(id, joiner, committed);
 }
 
 bool StateDonor::wants_copy(Turn committed) const {
@@ -58,21 +82,39 @@ bool StateDonor::wants_copy(Turn committed) const {
   });
 }
 
-void StateDonor::give(std::shared_ptr<const Snapshot> snapshot) {
-  const Turn committed = snapshot->position.committed;
+void StateDonor::begin_copy(Turn committed) {
   for (auto& [id, joiner] : joiners_) {
     if (joiner.copied_at || joiner.is_lost || joiner.wanted > committed) continue;
     joiner.copied_at = committed;
+    joiner.is_copying = true;
+  }
+}
+
+void StateDonor::give(std::shared_ptr<const Snapshot> snapshot) {
+  for (auto& [id, joiner] : joiners_) {
+    if (!joiner.is_copying || joiner.is_lost) continue;
+    joiner.is_copying = false;
     joiner.snapshot = snapshot;
     send_manifest(id, joiner);
     if (!joiner.is_first) continue;
     for (uint32_t i = 0; i < snapshot->checksums.size(); ++i) send_chunk(id, joiner, i);
+    for (const Waiting& frame : std::exchange(joiner.behind_copy, {}))
+      transport_.send(id, frame.header, frame.payload, {});
   }
 }
 
 void StateDonor::refuse() {
   for (auto& [id, joiner] : joiners_)
-    if (!joiner.copied_at) joiner.is_lost = true;
+    if (joiner.is_copying || joiner.is_asking) joiner.is_lost = true;
+}
+
+void StateDonor::send(RankId id, Joiner& joiner, const FrameHeader& header,
+                      std::span<const std::byte> payload) {
+  if (joiner.is_copying) {
+    joiner.behind_copy.push_back({header, {payload.begin(), payload.end()}});
+  } else {
+    transport_.send(id, header, payload, {});
+  }
 }
 
 bool StateDonor::wants_digest(Turn committed) const {
@@ -85,12 +127,12 @@ void StateDonor::give_digest(Turn committed, uint64_t digest) {
   for (auto& [id, joiner] : joiners_) {
     if (!follows(joiner) || joiner.has_digest || *joiner.copied_at >= committed) continue;
     joiner.has_digest = true;
-    transport_.send(id,
-                    {.kind = FrameKind::HealDigest,
-                     .turn = committed,
-                     .tag = digest,
-                     .high = EpochNumber(joiner.request)},
-                    {}, {});
+    send(id, joiner,
+         {.kind = FrameKind::HealDigest,
+          .turn = committed,
+          .tag = digest,
+          .high = EpochNumber(joiner.request)},
+         {});
   }
 }
 
@@ -118,7 +160,9 @@ void StateDonor::send_manifest(RankId id, const Joiner& joiner) {
 
 // The frame keeps the snapshot whose bytes it carries.
 void StateDonor::send_chunk(RankId id, const Joiner& joiner, uint32_t index) {
-  const std::span<const std::byte> bytes = heal_chunk(joiner.snapshot->bytes(), index);
+  const Snapshot& snapshot = *joiner.snapshot;
+  const std::span<const std::byte> bytes = snapshot.bytes().subspan(
+      index * kHealChunkBytes, heal_chunk_bytes(snapshot.size_bytes, index));
   std::vector<std::byte> copy;  // only of a last chunk that must be filled up
   if (bytes.size() % 4 != 0) {
     copy.assign(bytes.begin(), bytes.end());
@@ -148,23 +192,23 @@ void StateDonor::committing(Turn turn, bool is_flagged, std::vector<Bucket>& buc
         const Bucket::ChunkBytes sum = buckets[b].sum_bytes(c);
         std::vector<std::byte> payload(sum.marks.begin(), sum.marks.end());
         payload.insert(payload.end(), sum.elements.begin(), sum.elements.end());
-        transport_.send(id,
-                        {.kind = FrameKind::HealSum,
-                         .bucket = BucketId(b),
-                         .chunk = c,
-                         .turn = turn,
-                         .tag = buckets[b].sum_tag(c),
-                         .high = request,
-                         .payload_bytes = static_cast<uint32_t>(payload.size())},
-                        payload, {});
+        send(id, joiner,
+             {.kind = FrameKind::HealSum,
+              .bucket = BucketId(b),
+              .chunk = c,
+              .turn = turn,
+              .tag = buckets[b].sum_tag(c),
+              .high = request,
+              .payload_bytes = static_cast<uint32_t>(payload.size())},
+             payload);
       }
     }
-    transport_.send(id,
-                    {.kind = FrameKind::HealCommit,
-                     .turn = turn,
-                     .low = EpochNumber(is_flagged ? 1 : 0),
-                     .high = request},
-                    {}, {});
+    send(id, joiner,
+         {.kind = FrameKind::HealCommit,
+          .turn = turn,
+          .low = EpochNumber(is_flagged ? 1 : 0),
+          .high = request},
+         {});
   }
 }
 
@@ -173,14 +217,14 @@ void StateDonor::entered(const Epoch& epoch) {
   const auto size_bytes = static_cast<uint32_t>(bytes.size());
   bytes.resize((bytes.size() + 3) / 4 * 4);
   if (bytes.size() > kMaxPayloadBytes) return;  // the joiner then joins by a decision, or not
-  for (const auto& [id, joiner] : joiners_) {
+  for (auto& [id, joiner] : joiners_) {
     if (!follows(joiner)) continue;
-    transport_.send(id,
-                    {.kind = FrameKind::HealEpoch,
-                     .low = EpochNumber(size_bytes),
-                     .high = EpochNumber(joiner.request),
-                     .payload_bytes = static_cast<uint32_t>(bytes.size())},
-                    bytes, {});
+    send(id, joiner,
+         {.kind = FrameKind::HealEpoch,
+          .low = EpochNumber(size_bytes),
+          .high = EpochNumber(joiner.request),
+          .payload_bytes = static_cast<uint32_t>(bytes.size())},
+         bytes);
   }
 }
 
@@ -204,6 +248,7 @@ void StateDonor::sweep() {
     transport_.end_heal(each->first);
     each = joiners_.erase(each);
   }
+  if (joiners_.empty()) memory_.reset();
 }
 
 }  // namespace paceline::worker

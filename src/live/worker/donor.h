@@ -1,10 +1,14 @@
-// StateDonor: gives this rank's state to joiners (heal.h). The copy is made by the training thread
-// at a begin_step; everything else is under the job's mutex.
+// StateDonor: gives this rank's state to joiners (heal.h). All under the job's mutex.
+//
+// The copy is begun at a begin_step and made while the step computes. What is for the joiner
+// meanwhile waits behind it.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/model/epoch.h"
@@ -28,8 +32,16 @@ class StateDonor {
   };
   FrameVerdict take(RankId joiner, const FrameHeader& header, std::span<const std::byte> payload,
                     Stand stand, Instant now);
+  // Memory for the copy is made ready before a joiner is told where this rank stands, so that the
+  // copy itself is short: for whoever asks there must be some, or some under way (reserved).
+  bool wants_memory() const;
+  void reserve_memory() { is_memory_reserved_ = true; }
+  void give_memory(Snapshot memory, Turn committed);
+  std::optional<Snapshot> take_memory() { return std::exchange(memory_, std::nullopt); }
   // A joiner waits for a copy at the boundary after `committed` turns.
   bool wants_copy(Turn committed) const;
+  // The copy for all that wait at this boundary is being made.
+  void begin_copy(Turn committed);
   void give(std::shared_ptr<const Snapshot> snapshot);
   // No copy can be made: whoever waits for one is dropped.
   void refuse();
@@ -46,18 +58,28 @@ class StateDonor {
   size_t copies() const;
 
  private:
+  struct Waiting {
+    FrameHeader header;
+    std::vector<std::byte> payload;
+  };
   struct Joiner {
     uint32_t attempt = 0;
     uint32_t request = 0;
+    bool is_asking = false;  // where this rank stands
     Turn wanted;
     bool is_first = false;
     bool is_lost = false;
-    std::optional<Turn> copied_at;  // turns in the copy that it has been given
+    std::optional<Turn> copied_at;  // turns in the copy that it is given
+    bool is_copying = false;
+    std::vector<Waiting> behind_copy;
     bool has_digest = false;
     // Shared by the joiners that take the same copy and the frames that carry it. Nothing once the
     // joiner has all of it.
     std::shared_ptr<const Snapshot> snapshot;
   };
+  void send(RankId id, Joiner& joiner, const FrameHeader& header,
+            std::span<const std::byte> payload);
+  void say_turn(RankId id, Joiner& joiner, Turn committed);
   void send_manifest(RankId id, const Joiner& joiner);
   void send_chunk(RankId id, const Joiner& joiner, uint32_t index);
   bool follows(const Joiner& joiner) const {
@@ -69,6 +91,8 @@ class StateDonor {
   Transport& transport_;
   size_t max_waiting_bytes_;
   std::map<RankId, Joiner> joiners_;
+  bool is_memory_reserved_ = false;
+  std::optional<Snapshot> memory_;
 };
 
 }  // namespace paceline::worker

@@ -62,11 +62,15 @@ TEST(StateDonor, JoinerThatDoesNotRead_IsDroppedAtTheLimit) {
             FrameVerdict::Taken);
   EXPECT_FALSE(donor.wants_copy(Turn(4)));
   ASSERT_TRUE(donor.wants_copy(Turn(5)));
+  donor.begin_copy(Turn(5));
+  EXPECT_FALSE(donor.wants_copy(Turn(5)));
   Snapshot snapshot;
   snapshot.position = {Turn(5), Step(5), 0};
   snapshot.micro_batches = 1;
-  ASSERT_TRUE(snapshot.allocate(wire::kSnapshotLabel, 1000).has_value());
-  snapshot.seal();
+  const std::vector<std::byte> state(1000);
+  const std::span<const std::byte> parts[] = {state};
+  ASSERT_TRUE(snapshot.allocate(wire::kSnapshotLabel, state.size()).has_value());
+  snapshot.fill(parts);
   donor.give(std::make_shared<const Snapshot>(std::move(snapshot)));
   EXPECT_EQ(donor.copies(), 1u);
 

@@ -61,18 +61,23 @@ struct Snapshot {
   std::span<std::byte> bytes() const {
     return {static_cast<std::byte*>(memory->data()), size_bytes};
   }
-  // Digest and checksums of the bytes as they are. The memfd's seals show that they are complete.
-  void seal();
+  // Touches every page, which takes far longer than to copy into pages that are there.
+  void touch() const { std::ranges::fill(bytes(), std::byte{0}); }
+  // Copies `parts`, size_bytes in all, one after the other, with their digest and checksums.
+  void fill(std::span<const std::span<const std::byte>> parts);
+  // The memfd's seals show that it is complete.
+  void seal() const;
+  // The same parts, from the copy.
+  Status load(std::span<const std::span<std::byte>> parts) const;
 };
 
 uint64_t checksum(std::span<const std::byte> bytes);
 inline size_t heal_chunks(size_t size_bytes) {
   return (size_bytes + kHealChunkBytes - 1) / kHealChunkBytes;
 }
-template <class T>
-std::span<T> heal_chunk(std::span<T> bytes, size_t index) {
-  const size_t begin = index * kHealChunkBytes;
-  return bytes.subspan(begin, std::min(kHealChunkBytes, bytes.size() - begin));
+// Of a state of `size_bytes`, the size of chunk `index`.
+inline size_t heal_chunk_bytes(size_t size_bytes, size_t index) {
+  return std::min(kHealChunkBytes, size_bytes - index * kHealChunkBytes);
 }
 
 }  // namespace paceline::worker

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include "live/wire/memory_label.h"
 #include "live/worker/heal.h"
@@ -104,6 +106,20 @@ std::optional<std::pair<uint64_t, uint64_t>> snapshot_of(pid_t process) {
   return std::nullopt;
 }
 
+// The copy is complete: its memfd is sealed.
+bool has_sealed_snapshot(pid_t process) {
+  const std::string folder = "/proc/" + std::to_string(process) + "/fd";
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
+    if (target.find(wire::kSnapshotLabel) == std::string::npos) continue;
+    const os::Descriptor memory(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+    const int seals = ::fcntl(memory.get(), F_GET_SEALS);
+    if (seals != -1 && (seals & F_SEAL_SEAL) != 0) return true;
+  }
+  return false;
+}
+
 void flip_byte(pid_t process, uint64_t address) {
   const os::Descriptor memory(
       ::open(("/proc/" + std::to_string(process) + "/mem").c_str(), O_RDWR | O_CLOEXEC));
@@ -113,8 +129,8 @@ void flip_byte(pid_t process, uint64_t address) {
   ASSERT_EQ(::pwrite(memory.get(), &value, 1, static_cast<off_t>(address)), 1);
 }
 
-// Rank 1 of three is lost and started anew. It is stopped as soon as its first donor has the copy
-// in memory, which is larger than what sockets buffer: so the transfer stands still in the middle,
+// Rank 1 of three is lost and started anew. It is stopped as soon as its first donor's copy is
+// complete, which is larger than what sockets buffer: so the transfer stands still in the middle,
 // while the donors train on, until the test has done what it wants to do.
 class HealScene {
  public:
@@ -162,12 +178,12 @@ class HealScene {
         stage_ = Stage::Asking;
         return;
       case Stage::Asking:
-        if (!snapshot_of(cluster.rank(kDonor).process)) return;
+        if (!has_sealed_snapshot(cluster.rank(kDonor).process)) return;
         cluster.kill(kJoiner, SIGSTOP);
         copying_since_ = committed();
         stage_ = Stage::Copying;
         return;
-      case Stage::Copying:  // two commits later it has been copied, sealed and partly sent
+      case Stage::Copying:  // two commits later it has been partly sent
         if (committed() < copying_since_ + 2) return;
         stage_ = Stage::After;
         in_the_middle_(cluster);

@@ -1,14 +1,13 @@
 #include "live/worker/job.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
 #include "core/model/micro_batch.h"
 #include "live/os/clock.h"
+#include "live/os/priority.h"
+#include "live/os/quiet_thread.h"
 
 namespace paceline::worker {
 namespace {
@@ -38,15 +37,11 @@ Job::Job(std::unique_ptr<Session> session, const SessionOptions& options)
       session_(std::move(session)) {
   session_->watch_this_thread();
   if (!session_->has_agent()) return;
-  // Signals are the program's: none may land on a thread that it does not know.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  progress_ = std::thread([this] { serve(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  progress_ = os::start_quiet_thread("paceline", [this] { serve(); });
 }
 
 Job::~Job() {
+  finish_copy();
   if (!progress_.joinable()) return;
   {
     const os::MutexLock lock(mutex_);
@@ -54,26 +49,29 @@ Job::~Job() {
   }
   session_->poller().wake();
   progress_.join();
+  if (preparing_.joinable()) preparing_.join();
 }
 
 void Job::serve() {
-  ::pthread_setname_np(::pthread_self(), "paceline");
   session_->ring().arm_bell();
   Duration limit;  // the first look is at once
   for (bool is_stopping = false; !is_stopping;) {
     const std::vector<Poller::Event> events = session_->poller().wait(limit);
     bool has_changed = false;
+    bool wants_memory = false;
     {
       const os::MutexLock lock(mutex_);
       const Instant now = os::now();
       session_->tick(now);
       session_->handle(events, now);
       has_changed = session_->take_changed();
+      wants_memory = session_->wants_copy_memory();
       limit = session_->next_tick() - os::now();
       is_stopping = is_stopping_;
     }
     // Whoever wakes up finds the mutex free.
     if (has_changed) changed_.notify_all();
+    if (wants_memory) prepare_copy_memory();
   }
   session_->ring().disarm_bell();
 }
@@ -131,7 +129,7 @@ paceline_status Job::begin_step(paceline_step* step) {
       if (const paceline_status status = start(); status != PACELINE_OK) return status;
     }
     if (const paceline_status status = wait_for_membership(); status != PACELINE_OK) return status;
-    if (session_->wants_copy() || session_->wants_digest()) continue;
+    if (session_->has_snapshot() || session_->wants_copy() || session_->wants_digest()) continue;
     session_->enter_phase(RankPhase::Outside, os::now());
     if (session_->core().phase() == rank::Phase::Left) {
       stage_ = Stage::Ended;
@@ -156,7 +154,10 @@ paceline_status Job::begin_step(paceline_step* step) {
 
 paceline_status Job::wait_for_membership() {
   for (;;) {
-    if (session_->has_snapshot()) load_snapshot();
+    if (session_->has_snapshot()) {
+      if (copying_.joinable()) return PACELINE_OK;  // the copy first: it reads what this overwrites
+      load_snapshot();
+    }
     session_->follow_donor({.takes_sums = false}, os::now());
     const rank::RankCore& core = session_->core();
     if (core.phase() == rank::Phase::Left) return PACELINE_OK;
@@ -172,27 +173,52 @@ paceline_status Job::wait_for_membership() {
 }
 
 void Job::offer_copy() {
+  finish_copy();
   std::vector<std::byte> own_state;
-  Result<Snapshot> copy = Snapshot{};
+  std::optional<Snapshot> copy;
   {
     const os::MutexLock lock(mutex_);
     if (!session_->is_started() || !session_->wants_copy()) return;
     own_state = session_->own_state();
-    copy = session_->prepare_copy(state_.size_bytes() + own_state.size());
+    copy = session_->begin_copy(state_.size_bytes() + own_state.size());
   }
-  // Without the mutex: nothing else touches the state, and no turn can be committed meanwhile.
-  if (copy) {
-    auto end = copy->bytes().begin();
-    for (const StateRegistry::Part& part : state_.parts())
-      end = std::copy(part.bytes.begin(), part.bytes.end(), end);
-    std::copy(own_state.begin(), own_state.end(), end);
-    copy->seal();
-  }
-  const os::MutexLock lock(mutex_);
-  session_->give_copy(std::move(copy));
+  if (!copy) return;
+  copy_ = std::move(*copy);
+  copying_ = os::start_quiet_thread("paceline-copy", [this, own_state = std::move(own_state)] {
+    std::vector<std::span<const std::byte>> parts;
+    for (const StateRegistry::Part& part : state_.parts()) parts.push_back(part.bytes);
+    parts.emplace_back(own_state);
+    copy_.fill(parts);
+  });
 }
 
-// Without the mutex, as the copy is made.
+void Job::finish_copy() {
+  if (!copying_.joinable()) return;
+  copying_.join();
+  copy_.seal();
+  const os::MutexLock lock(mutex_);
+  session_->give_copy(std::exchange(copy_, {}));
+}
+
+// Its pages are touched by a thread of its own, at the lowest priority: nobody waits for it.
+void Job::prepare_copy_memory() {
+  if (preparing_.joinable()) preparing_.join();  // it has handed its memory over
+  std::optional<Snapshot> memory;
+  {
+    const os::MutexLock lock(mutex_);
+    memory = session_->reserve_copy_memory(state_.size_bytes());
+  }
+  if (!memory) return;
+  auto touch = [this, memory = std::move(*memory)]() mutable {
+    os::lower_thread_priority();
+    memory.touch();
+    const os::MutexLock lock(mutex_);
+    session_->give_copy_memory(std::move(memory));
+  };
+  preparing_ = os::start_quiet_thread("paceline-copy", std::move(touch));
+}
+
+// Without the mutex: nothing else touches the state, and no turn can be committed meanwhile.
 void Job::offer_digest() {
   {
     const os::MutexLock lock(mutex_);
@@ -204,12 +230,16 @@ void Job::offer_digest() {
 }
 
 void Job::load_snapshot() {
-  std::span<const std::byte> rest = session_->snapshot().bytes();
-  for (const StateRegistry::Part& part : state_.parts()) {
-    std::copy_n(rest.begin(), part.bytes.size(), part.bytes.begin());
-    rest = rest.subspan(part.bytes.size());
+  const Snapshot& snapshot = session_->snapshot();
+  std::vector<std::byte> own_state(snapshot.size_bytes - state_.size_bytes());
+  std::vector<std::span<std::byte>> parts;
+  for (const StateRegistry::Part& part : state_.parts()) parts.push_back(part.bytes);
+  parts.emplace_back(own_state);
+  if (const Status status = snapshot.load(parts); !status) {
+    session_->refuse_snapshot(status.error().message);
+    return;
   }
-  session_->snapshot_loaded(rest, os::now());
+  session_->snapshot_loaded(own_state, os::now());
   session_->confirm_snapshot(state_.digest(session_->own_state()));
 }
 
@@ -244,6 +274,12 @@ paceline_status Job::accumulate(uint32_t bucket, const void* gradient) {
 }
 
 paceline_status Job::finish_step() {
+  const paceline_status status = end_step();
+  if (status != PACELINE_MORE) finish_copy();  // the program may change its state from here on
+  return status;
+}
+
+paceline_status Job::end_step() {
   const os::MutexLock lock(mutex_);
   if (stage_ != Stage::InStep) return refuse("finish_step: begin_step comes first");
   if (session_->is_in_micro_batch())
@@ -367,6 +403,7 @@ paceline_status Job::finalize() {
   }
   for (;;) {
     offer_copy();
+    finish_copy();
     const os::MutexLock lock(mutex_);
     if (session_->is_released()) return PACELINE_OK;
     if (const paceline_status status = check_alive(); status != PACELINE_OK) return status;

@@ -65,8 +65,12 @@ class Job {
   paceline_status start() REQUIRES(mutex_);
   paceline_status wait_for_membership() REQUIRES(mutex_);
   paceline_status wait_at_barrier() REQUIRES(mutex_);
-  // Copies the state for a joiner that waits for it. At a commit boundary only.
+  paceline_status end_step() EXCLUDES(mutex_);
+  // Begins to copy the state for a joiner that waits for it, at a commit boundary. A thread of its
+  // own copies while the step computes, for the state stays as it is until finish_step returns.
   void offer_copy() EXCLUDES(mutex_);
+  void finish_copy() EXCLUDES(mutex_);
+  void prepare_copy_memory() EXCLUDES(mutex_);  // by the progress thread
   void load_snapshot() REQUIRES(mutex_);
   // Says what the state hashes to when all members do. At a commit boundary only.
   void offer_digest() EXCLUDES(mutex_);
@@ -113,6 +117,10 @@ class Job {
   std::unique_ptr<Session> session_;  // guarded by mutex_, but for what session.h says
   bool is_stopping_ GUARDED_BY(mutex_) = false;
   std::thread progress_;  // only with an agent
+  // Of the calling thread, which joins it before the state may change.
+  std::thread copying_;
+  Snapshot copy_;          // of that thread meanwhile
+  std::thread preparing_;  // of the progress thread
 };
 
 }  // namespace paceline::worker

@@ -149,13 +149,17 @@ bool Joiner::take_manifest(Source& source, const FrameHeader& header,
 bool Joiner::take_chunk(RankId donor, const FrameHeader& header,
                         std::span<const std::byte> payload) {
   if (stage_ != Stage::Receiving || header.chunk >= tries_.size()) return false;
-  const std::span<std::byte> place = heal_chunk(snapshot_.bytes(), header.chunk);
-  if (header.low.value() != place.size() || payload.size() < place.size()) return false;
+  const size_t size_bytes = heal_chunk_bytes(snapshot_.size_bytes, header.chunk);
+  if (header.low.value() != size_bytes || payload.size() < size_bytes) return false;
   uint8_t& tries = tries_[header.chunk];
   if (tries == kGood) return true;
-  const std::span<const std::byte> bytes = payload.first(place.size());
+  const std::span<const std::byte> bytes = payload.first(size_bytes);
   if (checksum(bytes) == snapshot_.checksums[header.chunk]) {
-    std::copy(bytes.begin(), bytes.end(), place.begin());
+    if (const Status status = snapshot_.memory->write(header.chunk * kHealChunkBytes, bytes);
+        !status) {
+      fail(status.error().message);
+      return true;
+    }
     if (tries > 0) {
       repaired_.push_back(header.chunk);
       repaired_by_ = donor;

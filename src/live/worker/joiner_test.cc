@@ -55,7 +55,9 @@ class JoinerTest : public ::testing::Test {
     copy_.position = {kCopied, Step(5), 0};
     copy_.micro_batches = 1;
     EXPECT_TRUE(copy_.allocate(wire::kSnapshotLabel, kStateBytes).has_value());
-    copy_.seal();
+    const std::vector<std::byte> zeros(kStateBytes);
+    const std::span<const std::byte> parts[] = {zeros};
+    copy_.fill(parts);
     joiner_.order({.attempt = 1,
                    .donors = {{kFirst, HostId(0), first_.transport().endpoint()},
                               {kSecond, HostId(2), second_.transport().endpoint()}}},

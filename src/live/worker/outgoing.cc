@@ -13,8 +13,13 @@
 namespace paceline::worker {
 namespace {
 
-constexpr size_t kMaxPieces = 64;           // of one writev
-constexpr size_t kMaxFlushBytes = 4 << 20;  // then others may have the mutex
+constexpr size_t kMaxPieces = 64;  // of one writev
+
+// Written at a time; then others may have the mutex. A heal goes on beside the steps of the donor,
+// which wait for every hop of their reductions: it gets a fraction of a millisecond.
+constexpr size_t max_flush_bytes(Channel channel) {
+  return channel == Channel::Heal ? 128 << 10 : 4 << 20;
+}
 
 sockaddr_in address_of(Endpoint endpoint) {
   sockaddr_in address{};
@@ -68,22 +73,26 @@ void Outgoing::push(const FrameHeader& header, std::span<const std::byte> head,
 }
 
 void Outgoing::flush() {
+  const size_t max_bytes = max_flush_bytes(opening_.channel);
   size_t flushed = 0;
   while (state_ == State::Open && !queue_.empty()) {
-    if (flushed >= kMaxFlushBytes) {
+    if (flushed >= max_bytes) {
       watch(true);
       return;
     }
     std::array<iovec, kMaxPieces> pieces{};
     size_t count = 0;
     size_t skip = sent_of_first_;
+    size_t room = max_bytes - flushed;
     for (const Item& item : queue_) {
-      if (count + 2 > kMaxPieces) break;
+      if (count + 2 > kMaxPieces || room == 0) break;
       for (const std::span<const std::byte> part : {std::span(item.head), item.body}) {
         const size_t skipped = std::min(skip, part.size());
         skip -= skipped;
         if (skipped == part.size()) continue;
-        const std::span<const std::byte> rest = part.subspan(skipped);
+        const std::span<const std::byte> rest =
+            part.subspan(skipped).first(std::min(part.size() - skipped, room));
+        room -= rest.size();
         pieces[count++] = {const_cast<std::byte*>(rest.data()), rest.size()};
       }
     }

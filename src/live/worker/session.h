@@ -102,12 +102,15 @@ class Session final : private PeerHandler {
   // --- Healing, by the training thread ---
   // A joiner waits for a copy of this rank's state at this boundary.
   bool wants_copy() const;
-  // Where this rank stands, and room for all of its state.
-  Result<Snapshot> prepare_copy(size_t state_bytes) const;
-  void give_copy(Result<Snapshot> snapshot);
+  // Where this rank stands, and room for all of its state. Nothing if there is no room: whoever
+  // waits is told.
+  std::optional<Snapshot> begin_copy(size_t state_bytes);
+  void give_copy(Snapshot snapshot);
   // A verified copy waits to be loaded into the registered memory.
   bool has_snapshot() const { return joiner_ && joiner_->has_snapshot(); }
   const Snapshot& snapshot() const { return joiner_->snapshot(); }
+  // It cannot be loaded: the joiner asks anew.
+  void refuse_snapshot(std::string why) { joiner_->fail(std::move(why)); }
   // Its registered parts are in place; `own_state` is the rest of it.
   void snapshot_loaded(std::span<const std::byte> own_state, Instant now);
   // The digest of what is now in the registered memory and the scales.
@@ -119,6 +122,12 @@ class Session final : private PeerHandler {
     bool takes_sums = false;
   };
   void follow_donor(Follow follow, Instant now);
+
+  // A joiner has asked, and there is no memory yet for what it will be given.
+  bool wants_copy_memory() const { return donor_ && donor_->wants_memory(); }
+  // Its pages are still to be touched, without the mutex; then it is given.
+  std::optional<Snapshot> reserve_copy_memory(uint64_t registered_bytes);
+  void give_copy_memory(Snapshot memory);
 
   // --- The progress thread ---
   Poller& poller() { return poller_; }  // wait() and wake() without the mutex
@@ -147,6 +156,7 @@ class Session final : private PeerHandler {
   bool take_changed() { return std::exchange(has_changed_, false); }
 
  private:
+  std::optional<Snapshot> allocate_copy(size_t state_bytes);
   Session(SessionOptions options, Poller poller, RingWriter ring);
 
   void start_alone();

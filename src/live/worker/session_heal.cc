@@ -38,22 +38,39 @@ bool Session::wants_copy() const {
          donor_->wants_copy(core_->position().committed);
 }
 
-Result<Snapshot> Session::prepare_copy(size_t state_bytes) const {
-  Snapshot snapshot;
-  snapshot.position = core_->position();
-  snapshot.micro_batches = core_->epoch().micro_batches();
-  TRY(snapshot.allocate(wire::kSnapshotLabel, state_bytes));
+std::optional<Snapshot> Session::begin_copy(size_t state_bytes) {
+  donor_->begin_copy(core_->position().committed);
+  std::optional<Snapshot> snapshot = donor_->take_memory();
+  if (!snapshot) snapshot = allocate_copy(state_bytes);
+  if (!snapshot) return std::nullopt;
+  snapshot->position = core_->position();
+  snapshot->micro_batches = core_->epoch().micro_batches();
   return snapshot;
 }
 
-void Session::give_copy(Result<Snapshot> snapshot) {
-  if (snapshot) {
-    donor_->give(std::make_shared<const Snapshot>(std::move(*snapshot)));
-  } else {
-    std::fprintf(stderr, "paceline: no copy for a joiner: %s\n", snapshot.error().message.c_str());
-    donor_->refuse();
-  }
+std::optional<Snapshot> Session::allocate_copy(size_t state_bytes) {
+  Snapshot snapshot;
+  const Status status = snapshot.allocate(wire::kSnapshotLabel, state_bytes);
+  if (status) return snapshot;
+  std::fprintf(stderr, "paceline: no copy for a joiner: %s\n", status.error().message.c_str());
+  donor_->refuse();
+  return std::nullopt;
+}
+
+void Session::give_copy(Snapshot snapshot) {
+  donor_->give(std::make_shared<const Snapshot>(std::move(snapshot)));
   settle(now_);
+}
+
+std::optional<Snapshot> Session::reserve_copy_memory(uint64_t registered_bytes) {
+  std::optional<Snapshot> memory = allocate_copy(registered_bytes + own_state().size());
+  if (memory) donor_->reserve_memory();
+  return memory;
+}
+
+void Session::give_copy_memory(Snapshot memory) {
+  donor_->give_memory(std::move(memory), core_->position().committed);
+  transport_->flush();
 }
 
 void Session::snapshot_loaded(std::span<const std::byte> own_state, Instant now) {
