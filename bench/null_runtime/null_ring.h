@@ -31,10 +31,10 @@ class NullRing {
 
  private:
   struct Header {
-    uint32_t bucket = 0, chunk = 0, hop = 0, payload_bytes = 0;
+    uint32_t bucket, chunk, hop, payload_bytes;
   };
 
-  static constexpr Header kToken{.bucket = UINT32_MAX};
+  static constexpr Header kToken{.bucket = UINT32_MAX, .chunk = 0, .hop = 0, .payload_bytes = 0};
 
   bool take_token();
   void start(std::vector<worker::Bucket>& buckets);

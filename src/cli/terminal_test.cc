@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/str.h"
 #include "cli/run_view.h"
 
 namespace paceline::cli {
