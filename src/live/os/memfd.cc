@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,6 +21,21 @@ Result<SharedMemory> SharedMemory::make(const char* label, size_t size_bytes) {
     return Failure{ErrorCode::Io, str("memfd of ", size_bytes, " bytes: ", std::strerror(errno))};
   if (::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
     return Failure{ErrorCode::Io, str("sealing a memfd: ", std::strerror(errno))};
+  return map(std::move(descriptor), size_bytes);
+}
+
+Result<SharedMemory> SharedMemory::attach(Descriptor descriptor) {
+  const int seals = ::fcntl(descriptor.get(), F_GET_SEALS);
+  if (seals < 0) return Failure{ErrorCode::Io, str("seals of a memfd: ", std::strerror(errno))};
+  if ((seals & F_SEAL_SHRINK) == 0)
+    return Failure{ErrorCode::Refused, "a memfd that others may shrink; seal its size first"};
+  struct stat status {};
+  if (::fstat(descriptor.get(), &status) != 0)
+    return Failure{ErrorCode::Io, str("size of a memfd: ", std::strerror(errno))};
+  return map(std::move(descriptor), static_cast<size_t>(status.st_size));
+}
+
+Result<SharedMemory> SharedMemory::map(Descriptor descriptor, size_t size_bytes) {
   void* data = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (data == MAP_FAILED)
     return Failure{ErrorCode::Io, str("mapping a memfd: ", std::strerror(errno))};

@@ -15,6 +15,8 @@ class SharedMemory {
   // Zeroed memory whose size is sealed: no process that holds the descriptor can truncate it under
   // the others (which would be SIGBUS to them). `label` is what /proc shows.
   static Result<SharedMemory> make(const char* label, size_t size_bytes);
+  // Maps what another process has made, whole. Refused if its size is not sealed.
+  static Result<SharedMemory> attach(Descriptor descriptor);
   ~SharedMemory();
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
@@ -34,6 +36,7 @@ class SharedMemory {
   size_t size_bytes() const { return size_bytes_; }
 
  private:
+  static Result<SharedMemory> map(Descriptor descriptor, size_t size_bytes);
   SharedMemory(Descriptor descriptor, void* data, size_t size_bytes)
       : descriptor_(std::move(descriptor)), data_(data), size_bytes_(size_bytes) {}
 
