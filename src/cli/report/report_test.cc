@@ -279,6 +279,13 @@ TEST(Report, Throughput_HealthyMean_LeavesIncidentsOut) {
   EXPECT_NEAR(throughput.healthy_mean, 10, 1e-6);
 }
 
+TEST(Throughput, SlicesShorterThanASlowStep_ShareIt) {
+  const std::vector<RatePoint> rates = rates_of(crashed_run(), 14);  // of 50 ms
+  ASSERT_EQ(rates.size(), 14u);
+  for (size_t i = 0; i < rates.size(); ++i)
+    EXPECT_NEAR(rates[i].steps_per_s, i < 4 || i >= 12 ? 10 : 2.5, 1e-6) << i;
+}
+
 TEST(Report, StepsCsv_HasOneLinePerTurn) {
   const std::string csv = steps_csv(crashed_run());
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 6);

@@ -39,6 +39,15 @@ double per_second(uint64_t steps, Duration time) {
   return time > Duration() ? static_cast<double>(steps) / time.in_seconds() : 0;
 }
 
+// Adds one step to the slices between `begin` and `end`, each by its share of that time: whole
+// steps in short slices would be a zigzag.
+void spread(double begin, double end, std::vector<double>& steps) {
+  for (auto i = static_cast<size_t>(begin); i < steps.size() && static_cast<double>(i) < end; ++i) {
+    const auto slice = static_cast<double>(i);
+    steps[i] += (std::min(end, slice + 1) - std::max(begin, slice)) / (end - begin);
+  }
+}
+
 }  // namespace
 
 Throughput throughput_of(const RunRecord& record) {
@@ -67,16 +76,18 @@ std::vector<RatePoint> rates_of(const RunRecord& record, size_t slices) {
   const Instant first = record.turns().begin()->second.at;
   const Instant last = record.turns().rbegin()->second.at;
   const double slice_s = std::max((last - first).in_seconds() / static_cast<double>(slices), 1e-9);
-  std::vector<uint64_t> counts(slices, 0);
+  const auto slices_since_first = [&](Instant at) { return (at - first).in_seconds() / slice_s; };
+  std::vector<double> steps(slices, 0);
+  Instant before = first;
   for (const auto& [number, turn] : record.turns()) {
-    if (turn.is_flagged || turn.at < first) continue;
-    const auto slice = static_cast<size_t>((turn.at - first).in_seconds() / slice_s);
-    ++counts[std::min(slice, slices - 1)];
+    if (turn.at <= before) continue;
+    const double begin = slices_since_first(std::exchange(before, turn.at));
+    if (!turn.is_flagged) spread(begin, slices_since_first(turn.at), steps);
   }
   const double first_s = (first - record.began()).in_seconds();
   for (size_t i = 0; i < slices; ++i)
     points.push_back({.at_s = first_s + (static_cast<double>(i) + 0.5) * slice_s,
-                      .steps_per_s = static_cast<double>(counts[i]) / slice_s});
+                      .steps_per_s = steps[i] / slice_s});
   return points;
 }
 
