@@ -48,9 +48,9 @@ void ControllerCore::State::restore(const MicroBatchBlamed& blamed) {
 }
 
 // Before the loss of the rank can lead to a decision.
-void ControllerCore::State::suspect(Slot& slot, const RankEnded& event) {
+void ControllerCore::State::suspect(const Slot& slot, const RankEnded& event) {
   if (event.was_in_micro_batch && !event.was_ended_by_agent)
-    slot.ending_in = Skipped{event.step, event.micro_batch};
+    ending_in_[slot.id] = Skipped{event.step, event.micro_batch};
   wait_for_suspects();
 }
 
@@ -58,12 +58,12 @@ void ControllerCore::State::suspect(Slot& slot, const RankEnded& event) {
 // to be poison. A host that is lost takes its ranks with it: they have not ended by themselves.
 bool ControllerCore::State::has_suspects() const {
   std::map<Skipped, size_t> ending;
-  for (const auto& [id, slot] : roster_.slots) {
-    if (!slot.ending_in) continue;  // nearly always: this is asked at every event
+  for (const auto& [id, micro_batch] : ending_in_) {
+    const Slot& slot = roster_.slots.at(id);
     const Host& host = roster_.hosts.at(slot.host);
     const bool will_be_known =
         host.is_connected && host.state == HostState::Ready && host.present.contains(slot.rank());
-    if (will_be_known) ++ending[*slot.ending_in];
+    if (will_be_known) ++ending[micro_batch];
   }
   return std::any_of(ending.begin(), ending.end(), [this](const auto& entry) {
     const auto known = blamed_.find(entry.first);

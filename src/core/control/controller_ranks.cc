@@ -69,7 +69,7 @@ void ControllerCore::State::assign_process(Slot& slot, bool is_joiner) {
   slot.entered_at.reset();
   slot.assigned_at = now_;
   slot.restart_at.reset();
-  slot.ending_in.reset();
+  ending_in_.erase(slot.id);
   journal(SlotAssigned{.rank = slot.rank(),
                        .host = slot.host,
                        .is_joiner = is_joiner,
@@ -282,7 +282,7 @@ void ControllerCore::State::rank_is_gone(Slot& slot, const RankEnded& event) {
   if (membership_) membership_->lost(slot.rank(), Loss::Ended);
   roster_.set(slot, SlotState::Empty);
   slot.incident.reset();
-  slot.ending_in.reset();
+  ending_in_.erase(slot.id);
   if (roster_.hosts.at(slot.host).state != HostState::Ready) return;
   if (ended_by_itself(event) && event.was_in_micro_batch) blame_micro_batch(slot, event);
   const bool goes_on = phase == JobPhase::Running || phase == JobPhase::Starting;

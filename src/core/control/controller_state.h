@@ -153,7 +153,7 @@ class ControllerCore::State {
 
   // --- controller_poison.cc ---
   void restore(const MicroBatchBlamed& blamed);
-  void suspect(Slot& slot, const RankEnded& event);
+  void suspect(const Slot& slot, const RankEnded& event);
   bool has_suspects() const;
   void wait_for_suspects();
   void blame_micro_batch(const Slot& slot, const RankEnded& event);
@@ -283,6 +283,8 @@ class ControllerCore::State {
   Step step_;
   EpochNumber commit_epoch_;
   std::map<Skipped, std::vector<MicroBatchBlamed>> blamed_;
+  // Slots whose process began to end while it computed this; until it is known how it has ended.
+  std::map<SlotId, Skipped> ending_in_;
   std::optional<std::string> poison_;  // why the job is to stop at its last commit
   // Who says that he does not hear whom.
   std::map<RankId, std::set<RankId>> silent_to_;

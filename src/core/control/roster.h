@@ -81,8 +81,6 @@ struct Slot {
   std::optional<Instant> restart_at;
   uint64_t state_digest = 0;
   std::optional<uint32_t> incident;  // open, about this process
-  // Began to end while it computed this; until it is known how it has ended.
-  std::optional<Skipped> ending_in;
 
   RankId rank() const { return {id, incarnation}; }
   bool is_alive() const { return state != SlotState::Empty && state != SlotState::Ending; }
