@@ -22,7 +22,9 @@ struct Model {
   uint32_t long_step_ppm = 0;                        // of turns on which someone takes
   int64_t long_step_factor = 20;                     //   so many times as long, unannounced
   Duration update = Duration::milliseconds(1);       // the optimizer, between commit and begin_step
-  Duration link_delay = Duration::microseconds(100);     // rank to rank
+  Duration link_delay = Duration::microseconds(100);  // rank to rank
+  Duration link_jitter;    // the most that comes on top, at times; zero: always the same
+  Duration reduce_spread;  // between two members' ends of a reduction
   Duration local_delay = Duration::microseconds(50);     // rank to agent
   Duration control_delay = Duration::microseconds(300);  // agent to controller
   Duration start_time = Duration::milliseconds(400);     // of a process, to its hello

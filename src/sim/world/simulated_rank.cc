@@ -112,8 +112,11 @@ void SimulatedRank::receive_state(uint32_t attempt) {
   });
 }
 
-void SimulatedRank::donor_committed(Turn committed, bool is_flagged) {
-  enqueue([this, committed, is_flagged] {
+// One that it has turned away from says nothing to it any more: it may be a turn ahead of the new
+// one.
+void SimulatedRank::donor_committed(RankId donor, Turn committed, bool is_flagged) {
+  enqueue([this, donor, committed, is_flagged] {
+    if (donor != donor_) return;
     if (core_.phase() != rank::Phase::Joining || core_.position().committed != committed) return;
     core_.sums_applied(is_flagged);
     world_.safety().starts_at(id_, core_.position().committed);
@@ -282,11 +285,11 @@ rank::Relation SimulatedRank::deliver(const PeerMessage& message) {
 // --- Effects ---
 
 void SimulatedRank::carry_out(const rank::StartReduction& effect) {
-  world_.contribute(core_.epoch(), core_.position().committed, effect.bucket, core_.held_tag());
+  world_.contribute(running_, core_.position().committed, effect.bucket, core_.held_tag());
 }
 
 void SimulatedRank::carry_out(const rank::SendVote& effect) {
-  world_.to_peer(id_, core_.epoch().members.at(effect.to).rank, effect.vote);
+  world_.to_peer(id_, running_.members.at(effect.to).rank, effect.vote);
 }
 
 void SimulatedRank::carry_out(const rank::SendReport& effect) {
@@ -296,17 +299,17 @@ void SimulatedRank::carry_out(const rank::SendReport& effect) {
 void SimulatedRank::carry_out(const rank::Quiesce&) {}  // what is under way is refused on arrival
 
 void SimulatedRank::carry_out(const rank::CommitTurn& effect) {
-  const uint64_t complete = world_.complete_tag_of(effect.step) -
-                            sums_epoch_.skipped_tag(world_.model().seed, effect.step);
+  const uint64_t complete =
+      world_.complete_tag_of(effect.step) - running_.skipped_tag(world_.model().seed, effect.step);
   bool holds_all = sums_.size() == world_.model().buckets;
   for (const auto& [bucket, tag] : sums_) holds_all &= tag == complete;
-  world_.safety().committed(id_, effect.turn, sums_epoch_.number, holds_all);
+  world_.safety().committed(id_, effect.turn, running_.number, holds_all);
   sums_.clear();
   const Instant now = world_.queue().now();
   RankSample sample;
   sample.turn = effect.turn;
   sample.step = effect.step;
-  sample.epoch = sums_epoch_.number;
+  sample.epoch = running_.number;
   sample.micro_batches = turn_micro_batches_;
   sample.begun = turn_begun_;
   sample.committed = now;
@@ -321,7 +324,7 @@ void SimulatedRank::carry_out(const rank::CommitTurn& effect) {
 void SimulatedRank::carry_out(const rank::DropContributions&) {}
 
 void SimulatedRank::carry_out(const rank::EnterEpoch& effect) {
-  sums_epoch_ = core_.epoch();
+  running_ = core_.epoch();
   sums_.clear();
   const rank::Position& position = core_.position();
   world_.from_rank(*this, RankEntered{.rank = id_,

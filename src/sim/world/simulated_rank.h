@@ -58,7 +58,7 @@ class SimulatedRank {
   void slow_down(uint32_t percent) { slowness_percent_ = percent; }
 
   // A donor has committed a turn; or the joiner asks for its state.
-  void donor_committed(Turn committed, bool is_flagged);
+  void donor_committed(RankId donor, Turn committed, bool is_flagged);
   void receive_state(uint32_t attempt);
 
   RankView view() const;
@@ -121,7 +121,8 @@ class SimulatedRank {
   // What has to wait, by sender; none is empty between events.
   std::map<RankId, std::deque<PeerMessage>> inbox_;
   std::map<BucketId, uint64_t> sums_;  // tags of complete sums; they survive a Prepare
-  Epoch sums_epoch_;                   // the epoch in which they were reduced
+  // The epoch of the effects that are being carried out: the core may be in the next one already.
+  Epoch running_;
   std::optional<Heal> heal_;
   RankId donor_;
   std::vector<RankSample> samples_;

@@ -28,7 +28,10 @@ JobSpec job_of(const Model& model) {
 
 }  // namespace
 
-World::World(const Model& model) : model_(model), tags_(model.seed, model.micro_batches) {
+World::World(const Model& model)
+    : model_(model),
+      tags_(model.seed, model.micro_batches),
+      link_(model.seed, model.link_delay, model.link_jitter) {
   for (uint32_t i = 0; i < model_.hosts + model_.spare_hosts; ++i) {
     hosts_.push_back(std::make_unique<SimulatedHost>());
     hosts_.back()->index = i;
@@ -248,9 +251,9 @@ void World::from_rank(const SimulatedRank& rank, agent::RankMessage message) {
   });
 }
 
-void World::to_peer(RankId from, RankId to, PeerMessage message) {
+void World::to_peer_at(Instant sent, RankId from, RankId to, PeerMessage message) {
   if (broken_.contains({std::min(from, to), std::max(from, to)}) || is_cut(from, to)) return;
-  queue_.after(model_.link_delay, [this, from, to, message] {
+  queue_.at(link_.arrival(from, to, sent), [this, from, to, message] {
     SimulatedRank* rank = find(to);
     if (rank == nullptr || !rank->is_alive()) return;
     if (!broken_.contains({std::min(from, to), std::max(from, to)}) && !is_cut(from, to))
@@ -263,10 +266,13 @@ void World::contribute(const Epoch& epoch, Turn turn, BucketId bucket, uint64_t 
   Reduction& reduction = reductions_[key];
   reduction.tag += tag;
   if (++reduction.contributions < epoch.members.size()) return;
-  // A ring: the sum reaches a member through the one before it.
+  // A ring: the sum reaches a member through the one before it, and no two at one moment.
+  Rng spread(mix64(model_.seed ^ turn.value()) ^ bucket.value());
   for (size_t i = 0; i < epoch.members.size(); ++i) {
     const RankId before = epoch.members[(i + epoch.members.size() - 1) % epoch.members.size()].rank;
-    to_peer(before, epoch.members[i].rank, Sum{epoch.number, turn, bucket, reduction.tag});
+    const Instant sent = queue_.now() + Duration::nanoseconds(spread.between(
+                                            0, model_.reduce_spread.in_nanoseconds()));
+    to_peer_at(sent, before, epoch.members[i].rank, Sum{epoch.number, turn, bucket, reduction.tag});
   }
   reductions_.erase(reductions_.begin(),
                     reductions_.upper_bound(key));  // older ones cannot complete
@@ -276,8 +282,8 @@ void World::donor_committed(RankId donor, Turn committed, bool is_flagged) {
   const auto found = joiners_.find(donor);
   if (found == joiners_.end()) return;
   for (const RankId joiner : found->second)
-    queue_.after(model_.link_delay * 2, [this, joiner, committed, is_flagged] {
-      if (SimulatedRank* rank = find(joiner)) rank->donor_committed(committed, is_flagged);
+    queue_.after(model_.link_delay * 2, [this, joiner, donor, committed, is_flagged] {
+      if (SimulatedRank* rank = find(joiner)) rank->donor_committed(donor, committed, is_flagged);
     });
 }
 

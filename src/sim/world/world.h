@@ -20,6 +20,7 @@
 #include "core/model/micro_batch.h"
 #include "sim/check/safety.h"
 #include "sim/kernel/event_queue.h"
+#include "sim/world/link_delay.h"
 #include "sim/world/model.h"
 #include "sim/world/simulated_rank.h"
 
@@ -88,10 +89,11 @@ class World {
   bool is_poison(const Skipped& micro_batch) const { return poison_.contains(micro_batch); }
   void end_by_itself(RankId rank) { end_process(rank, {.is_killed = true, .code = 11}); }
   void from_rank(const SimulatedRank& rank, agent::RankMessage message);
-  void to_peer(RankId from, RankId to, PeerMessage message);
+  void to_peer(RankId from, RankId to, PeerMessage message) {
+    to_peer_at(queue_.now(), from, to, message);
+  }
   // The rank has entered an epoch and connects to the members that it sends to.
   void connect_to_peers(const SimulatedRank& rank);
-
   // A member's contribution to a bucket is final. The last one of an epoch's members sends the sum
   // to all.
   void contribute(const Epoch& epoch, Turn turn, BucketId bucket, uint64_t tag);
@@ -102,6 +104,7 @@ class World {
   struct SimulatedHost;
 
   void start_agent(SimulatedHost& host);
+  void to_peer_at(Instant sent, RankId from, RankId to, PeerMessage message);
   void agent_step(SimulatedHost& host, const agent::Event& event);
   void carry_out(SimulatedHost& host, agent::Effect effect);
   void spawn(SimulatedHost& host, const agent::Spawn& effect);
@@ -135,6 +138,7 @@ class World {
 
   Model model_;
   CompleteTags tags_;
+  LinkDelay link_;
   EventQueue queue_;
   std::map<std::tuple<EpochNumber, Turn, BucketId>, Reduction> reductions_;
   Safety safety_;
