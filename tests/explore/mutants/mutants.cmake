@@ -2,8 +2,7 @@
 #
 #   mutant(NAME file "exact text" "replacement" "expected violation" flags...)
 #
-# The text must be in the file exactly once, else the build of the mutant fails: a mutant that
-# weakens nothing proves nothing.
+# See cmake/Mutant.cmake for the text and its replacement.
 
 mutant(promise_ignored rank/rank_core.cc  # rule 9
   "if (!is_running() || epoch_.number == EpochNumber(0)) return;"

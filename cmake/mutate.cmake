@@ -7,7 +7,7 @@ string(FIND "${content}" "${text}" first)
 string(FIND "${content}" "${text}" last REVERSE)
 if(first EQUAL -1)
   message(FATAL_ERROR "${SOURCE} does not contain the text that this mutant weakens:\n${text}\n"
-                      "Bring tests/explore/mutants/mutants.cmake up to date.")
+                      "Bring the mutant up to date.")
 elseif(NOT first EQUAL last)
   message(FATAL_ERROR "${SOURCE} contains the text that this mutant weakens more than once:\n${text}")
 endif()
