@@ -91,6 +91,13 @@ bench-torch: build  ## kill to next step, beside torchrun with DDP and checkpoin
 	@mkdir -p out
 	@bench/recovery/bench_torch.py --pace $(BUILD)/bin/pace --out out/torch.json $(FLAGS)
 
+# Configured and built again: the peers may have been installed just now.
+bench-fabric:  ## all-reduce beside Gloo and Open MPI, and the least that has to be moved (ten minutes; installs them)
+	@scripts/install-deps --bench
+	@$(MAKE) --no-print-directory build
+	@mkdir -p out
+	@bench/fabric/bench_fabric.py --compare $(BUILD)/bin/fabric_compare --out out/fabric.json $(FLAGS)
+
 bench-exactness: build  ## held-out loss of exact against fast mode, and steps computed again for overflow (half an hour)
 	@mkdir -p out
 	@bench/recovery/bench_exactness.py --pace $(BUILD)/bin/pace --out out/exactness.json $(FLAGS)

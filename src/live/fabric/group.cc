@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/str.h"
+#include "live/fabric/stream_copy.h"
 
 namespace paceline::fabric {
 namespace {
@@ -19,6 +20,11 @@ uint64_t one_shot_bytes(const Region& region, uint64_t wanted) {
 
 void copy_bytes(void* to, const void* from, uint64_t size_bytes) {
   if (size_bytes > 0 && to != from) std::memcpy(to, from, size_bytes);  // null pointers are fine
+}
+
+// Inputs and outputs of all ranks together no longer fit into the last cache.
+uint64_t streamed_bytes(const Region& region, uint64_t wanted) {
+  return wanted == Group::kChooseStreamed ? last_cache_bytes() / (2 * region.ranks()) : wanted;
 }
 
 ErrorCode code_of(AbortReason reason) {
@@ -44,7 +50,8 @@ Group::Group(const Region& region, uint32_t self, const Options& options)
       self_(self),
       ranks_(region.ranks()),
       options_(options),
-      one_shot_bytes_(one_shot_bytes(region, options.one_shot_bytes)) {
+      one_shot_bytes_(one_shot_bytes(region, options.one_shot_bytes)),
+      streamed_bytes_(streamed_bytes(region, options.streamed_bytes)) {
   CHECK(self < ranks_, self, " of ", ranks_);
   for (uint32_t rank = 0; rank < ranks_; ++rank)
     peers_[rank] = {.seat = &region.seat(rank),

@@ -57,8 +57,10 @@ class Group {
   struct Options {
     Duration deadline = Duration::seconds(30);  // of each operation
     uint64_t one_shot_bytes = kChooseOneShot;   // all-reduce up to this size: every rank adds all
+    uint64_t streamed_bytes = kChooseStreamed;  // all-reduce from this size: results go to memory
   };
   static constexpr uint64_t kChooseOneShot = UINT64_MAX;
+  static constexpr uint64_t kChooseStreamed = UINT64_MAX;
   // The region outlives the group. Each rank makes one group in a region, once.
   Group(const Region& region, uint32_t self);
   Group(const Region& region, uint32_t self, const Options& options);
@@ -123,7 +125,9 @@ class Group {
     uint64_t count;
     uint32_t round;  // whose slots
   };
-  void reduce_piece(const Message& message, const Piece& piece, bool is_result_shown);
+  // Where the sum of a piece goes: to the output alone, or to the own slot as well.
+  enum class ResultPlace : uint8_t { ToOutput, ToSlotToo, ToSlotAndStreamed };
+  void reduce_piece(const Message& message, const Piece& piece, ResultPlace place);
   void show_chunk(const Message& message, const Chunks& chunks, uint32_t chunk);
   void take_chunk(const Message& message, const Chunks& chunks, uint32_t chunk);
 
@@ -132,6 +136,7 @@ class Group {
   const uint32_t ranks_;
   const Options options_;
   const uint64_t one_shot_bytes_;
+  const uint64_t streamed_bytes_;
   std::array<Peer, kMaxRegionRanks> peers_;
   WaitLimit limit_;
   uint32_t posted_ = 0;        // own progress

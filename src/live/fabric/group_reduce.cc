@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "core/fabric/reduce.h"
 #include "live/fabric/group.h"
+#include "live/fabric/stream_copy.h"
 
 namespace paceline::fabric {
 namespace {
@@ -29,12 +30,12 @@ void copy_elements(std::byte* to, const std::byte* from, uint64_t count, size_t 
 
 }  // namespace
 
-// Adds elements of all members to the own output, and copies them to the own slot if others read
-// them there.
-void Group::reduce_piece(const Message& message, const Piece& piece, bool is_result_shown) {
+void Group::reduce_piece(const Message& message, const Piece& piece, ResultPlace place) {
   const size_t size = size_bytes_of(message.type);
   const uint64_t tile = kTileBytes / size;
   std::byte* output = static_cast<std::byte*>(message.output) + piece.output_begin * size;
+  std::byte* slot = own_slot(piece.round) + piece.slot_begin * size;
+  std::byte* sums = place == ResultPlace::ToSlotAndStreamed ? slot : output;
   std::array<const void*, kMaxRegionRanks> sources;
   for (uint64_t at = 0; at < piece.count; at += tile) {
     const uint64_t count = std::min(tile, piece.count - at);
@@ -49,11 +50,12 @@ void Group::reduce_piece(const Message& message, const Piece& piece, bool is_res
     reduce({.type = message.type,
             .reduction = message.reduction,
             .sources = std::span(sources).first(ranks_),
-            .destination = output + at * size,
+            .destination = sums + at * size,
             .count = count});
-    if (is_result_shown)
-      copy_elements(own_slot(piece.round) + (piece.slot_begin + at) * size, output + at * size,
-                    count, size);
+    if (place == ResultPlace::ToSlotToo)
+      copy_elements(slot + at * size, output + at * size, count, size);
+    if (place == ResultPlace::ToSlotAndStreamed)
+      stream_copy(output + at * size, slot + at * size, count * size);
   }
 }
 
@@ -80,7 +82,7 @@ Status Group::all_reduce_one_shot(const Message& message) {
                 .output_begin = 0,
                 .count = message.elements,
                 .round = round_},
-               false);
+               ResultPlace::ToOutput);
   ++round_;
   return leave();
 }
@@ -121,6 +123,7 @@ void Group::take_chunk(const Message& message, const Chunks& chunks, uint32_t ch
   const size_t size = size_bytes_of(message.type);
   const Partition shards = chunks.shards_of(chunk);
   const uint64_t begin = chunks.message.begin(chunk);
+  const bool is_streamed = message.elements * size >= streamed_bytes_;
   for (uint32_t step = 1; step < ranks_; ++step) {
     const uint32_t owner = (self_ + step) % ranks_;  // not all from the same one at once
     const Peer& peer = peers_[owner];
@@ -128,12 +131,18 @@ void Group::take_chunk(const Message& message, const Chunks& chunks, uint32_t ch
     const std::byte* from = peer.output != nullptr
                                 ? peer.output + at
                                 : peer.slots[(round_ + chunk) % 2] + owner * chunks.room * size;
-    copy_elements(static_cast<std::byte*>(message.output) + at, from, shards.count(owner), size);
+    std::byte* to = static_cast<std::byte*>(message.output) + at;
+    if (is_streamed) stream_copy(to, from, shards.count(owner) * size);
+    if (!is_streamed) copy_elements(to, from, shards.count(owner), size);
   }
 }
 
 Status Group::all_reduce_two_shot(const Message& message) {
   const Chunks chunks = chunks_of(message);
+  const bool is_streamed = message.elements * size_bytes_of(message.type) >= streamed_bytes_;
+  const ResultPlace place = is_shown_     ? ResultPlace::ToOutput
+                            : is_streamed ? ResultPlace::ToSlotAndStreamed
+                                          : ResultPlace::ToSlotToo;
   show_chunk(message, chunks, 0);
   TRY(post_and_wait());
   TRY(compare_calls());
@@ -146,7 +155,7 @@ Status Group::all_reduce_two_shot(const Message& message) {
                   .output_begin = own,
                   .count = shards.count(self_),
                   .round = round_ + chunk},
-                 !is_shown_);
+                 place);
     if (chunk + 1 < chunks.message.parts) show_chunk(message, chunks, chunk + 1);
     TRY(post_and_wait());
     take_chunk(message, chunks, chunk);
@@ -181,7 +190,7 @@ Status Group::reduce_scatter(const Message& message) {
                   .output_begin = done,
                   .count = now,
                   .round = round_},
-                 false);
+                 ResultPlace::ToOutput);
     ++round_;
     done += now;
   } while (done < share);

@@ -34,10 +34,15 @@ struct Layout {
 Layout layout_of(uint32_t ranks, uint64_t slot_bytes, uint64_t arena_bytes) {
   Layout layout{};
   layout.seats = round_up(sizeof(RegionHeader), alignof(RegionSeat));
-  layout.slots = round_up(layout.seats + ranks * sizeof(RegionSeat), kPageBytes);
+  layout.slots = round_up(layout.seats + ranks * sizeof(RegionSeat), kHugePageBytes);
   layout.arenas = round_up(layout.slots + 2 * ranks * slot_bytes, kHugePageBytes);
   layout.total = layout.arenas + ranks * arena_bytes;
   return layout;
+}
+
+// Fewer page faults and address translations, where the system grants them to shared memory.
+void ask_for_huge_pages(const os::SharedMemory& memory) {
+  ::madvise(memory.data(), memory.size_bytes(), MADV_HUGEPAGE);
 }
 
 Layout layout_of(const RegionHeader& header) {
@@ -71,6 +76,7 @@ Result<Region> Region::make(const Options& options) {
   const uint64_t arena_bytes = round_up(options.arena_bytes, kHugePageBytes);
   const Layout layout = layout_of(options.ranks, slot_bytes, arena_bytes);
   TRY_ASSIGN(os::SharedMemory memory, os::SharedMemory::make(kRegionLabel, layout.total));
+  ask_for_huge_pages(memory);
   RegionHeader* header = new (memory.data()) RegionHeader{};
   header->ranks = options.ranks;
   header->cores = options.cores;
@@ -92,6 +98,7 @@ Result<Region> Region::attach(os::Descriptor descriptor) {
         ErrorCode::Corrupt,
         str("shared memory of ", memory.size_bytes(),
             " bytes is no fabric region of this version; start all ranks with one version")};
+  ask_for_huge_pages(memory);
   return Region(std::move(memory));
 }
 
