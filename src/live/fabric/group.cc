@@ -1,6 +1,5 @@
 #include "live/fabric/group.h"
 
-#include <atomic>
 #include <cstring>
 
 #include "base/check.h"
@@ -65,22 +64,21 @@ Group::Group(const Region& region, uint32_t self, const Options& options)
 // What this rank and another one have called; empty if there is no difference to be seen.
 std::string Group::text_of_mismatch() const {
   const uint32_t turn = call_ % 2;
-  const CallRecord& own = peers_[self_].seat->calls[turn];
   for (uint32_t rank = 0; rank < ranks_; ++rank) {
     const RegionSeat& seat = *peers_[rank].seat;
     const bool has_entered = has_reached(seat.progress.load(std::memory_order_acquire), entry_);
-    if (rank != self_ && has_entered && seat.calls[turn] != own)
-      return str("rank ", self_, " called ", own, ", rank ", rank, " called ", seat.calls[turn]);
+    if (rank != self_ && has_entered && seat.calls[turn] != own_call_)
+      return str("rank ", self_, " called ", own_call_, ", rank ", rank, " called ",
+                 seat.calls[turn]);
   }
   return {};
 }
 
 Status Group::failure() const {
-  const std::optional<AbortCause> cause = region_.abort_cause();
-  CHECK(cause.has_value());
   // The program may change its buffers from here on. Whoever reads them meanwhile must find the
   // abort word if it finds the change.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::optional<AbortCause> cause = region_.abort_cause_in_order();
+  CHECK(cause.has_value());
   std::string text;
   if (cause->reason == AbortReason::Mismatch) text = text_of_mismatch();
   return Failure{code_of(cause->reason), text.empty() ? describe(*cause) : text};
@@ -123,16 +121,17 @@ Status Group::post_and_wait() {
 
 Status Group::enter(const CallRecord& call, const RegionSeat::Buffers* shown) {
   limit_ = {.limit = options_.deadline};
+  const uint32_t turn = ++call_ % 2;
+  own_call_ = call;
+  entry_ = posted_ + 1;
   if (region_.abort_cause().has_value()) return failure();
   TRY(wait_for_all(posted_));
   RegionSeat& seat = *peers_[self_].seat;
-  const uint32_t turn = ++call_ % 2;
   seat.calls[turn] = call;
   seat.shows_buffers[turn] = shown != nullptr ? 1 : 0;
   if (shown != nullptr) seat.buffers[turn] = *shown;
   is_shown_ = shown != nullptr;
   is_any_shown_ = is_shown_;
-  entry_ = posted_ + 1;
   return {};
 }
 
@@ -150,14 +149,13 @@ Status Group::compare_calls() {
   return {};
 }
 
-// Whoever shows a buffer stays until all have read it.
+// Whoever shows a buffer stays until all have read it. It may still have gone away by an abort,
+// after it had posted: then what was read is worth nothing.
 Status Group::leave() {
   if (!is_any_shown_) return {};
   post();
-  if (is_shown_) return wait_for_all(posted_);
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (region_.abort_cause().has_value()) return failure();
-  return {};
+  if (is_shown_) TRY(wait_for_all(posted_));
+  return region_.abort_cause_in_order().has_value() ? failure() : Status();
 }
 
 const RegionSeat::Buffers* Group::shown_buffers(const Message& message, uint64_t input_bytes,

@@ -143,6 +143,7 @@ class Group {
   uint32_t seen_ = 0;          // what all are known to have posted
   uint32_t entry_ = 0;         // the first post of the running call
   uint32_t round_ = 0;         // whose slot is next
+  CallRecord own_call_;        // the running call
   uint32_t call_ = 0;          // whose record is next
   bool is_shown_ = false;      // of the running call: this rank shows its buffers
   bool is_any_shown_ = false;  // of the running call: some rank does

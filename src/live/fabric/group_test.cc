@@ -251,8 +251,8 @@ TEST(Group, ARankThatDoesNotCome_IsNamedAtTheDeadline) {
   std::barrier both_are_here(2);  // on a busy machine a thread may start late
   run_ranks(2, [&](uint32_t self) {
     Group group(region, self, {.deadline = Duration::milliseconds(500)});
-    both_are_here.arrive_and_wait();
     const Instant begun = os::now();
+    both_are_here.arrive_and_wait();
     const Status status = group.barrier();
     ASSERT_FALSE(status.has_value());
     EXPECT_EQ(status.error().code, ErrorCode::Timeout);

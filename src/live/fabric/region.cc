@@ -49,6 +49,12 @@ Layout layout_of(const RegionHeader& header) {
   return layout_of(header.ranks, header.slot_bytes, header.arena_bytes);
 }
 
+std::optional<AbortCause> cause_of(uint64_t abort_word) {
+  if (abort_word == 0) return std::nullopt;
+  return AbortCause{static_cast<AbortReason>(abort_word >> 32 & 0xff),
+                    static_cast<uint32_t>(abort_word)};
+}
+
 }  // namespace
 
 std::string describe(const AbortCause& cause) {
@@ -135,9 +141,12 @@ bool Region::abort(const AbortCause& cause) const {
 }
 
 std::optional<AbortCause> Region::abort_cause() const {
-  const uint64_t word = header().abort.load(std::memory_order_acquire);
-  if (word == 0) return std::nullopt;
-  return AbortCause{static_cast<AbortReason>(word >> 32 & 0xff), static_cast<uint32_t>(word)};
+  return cause_of(header().abort.load(std::memory_order_acquire));
+}
+
+// A read-modify-write rather than a fence, which ThreadSanitizer does not know.
+std::optional<AbortCause> Region::abort_cause_in_order() const {
+  return cause_of(header().abort.fetch_or(0, std::memory_order_acq_rel));
 }
 
 }  // namespace paceline::fabric

@@ -102,6 +102,10 @@ class Region {
   // if there was a reason already, which stays.
   bool abort(const AbortCause& cause) const;
   std::optional<AbortCause> abort_cause() const;
+  // The same, in order with the memory accesses around it: none that comes before may have seen
+  // what was written after an abort that this does not see, and none that comes after is visible
+  // before.
+  std::optional<AbortCause> abort_cause_in_order() const;
 
  private:
   explicit Region(os::SharedMemory memory) : memory_(std::move(memory)) {}
