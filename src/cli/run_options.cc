@@ -41,6 +41,9 @@ void add_shape_flags(CLI::App& run, RunOptions& options) {
   run.add_option("--nproc-per-node,--nproc_per_node", options.ranks_per_host_text,
                  "ranks on each host: N, auto or cpu (default 1)");
   run.add_option("--spares", options.spare_hosts, "hosts that stand by");
+  run.add_option("--spare-mode,--spare_mode", options.spare_mode,
+                 "hot (members without work) or cold (hosts without processes, until needed)")
+      ->check(CLI::IsMember({"hot", "cold"}));
   run.add_option("--min-ranks,--min_ranks", options.min_ranks, "go on with so few ranks");
   run.add_option("--micro-batches,--micro_batches", options.micro_batches,
                  "V: micro-batches of each step, whoever computes them (default: one per rank)");
@@ -127,6 +130,8 @@ Status complete_hosts(RunOptions& options) {
     options.hosts = *high;
     options.hosts_min = colon == std::string::npos ? 1 : *low;
   }
+  if (options.spare_mode == "cold" && options.spare_hosts == 0)
+    return usage("--spare-mode cold has no spares to be cold", "add --spares K");
   if (options.host_count() > kMaxLocalHosts)
     return usage(str("--local ", options.hosts, " and --spares ", options.spare_hosts,
                      " are more than ", kMaxLocalHosts, " hosts on one machine"),
@@ -292,6 +297,7 @@ JobSpec job_spec_of(const RunOptions& options) {
   spec.hosts_min = options.hosts_min;
   spec.hosts_max = options.hosts;
   spec.spare_hosts = options.spare_hosts;
+  spec.has_hot_spares = options.spare_mode == "hot";
   spec.ranks_per_host = options.ranks_per_host;
   spec.micro_batches = options.micro_batches;
   spec.seed = options.seed.value_or(0);

@@ -30,6 +30,7 @@ struct RunOptions {
   uint32_t micro_batches = 0;
   uint32_t max_restarts = 3;
   std::optional<uint64_t> seed;
+  std::string spare_mode = "hot";
   std::string reduce = "exact";
   std::string recovery = "act";
   std::string poison = "stop";

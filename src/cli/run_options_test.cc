@@ -75,6 +75,18 @@ TEST(RunOptions, Faults_MayBeRepeatedAndNameSlotsOfSpares) {
   EXPECT_EQ(run.options->faults.size(), 2u);
 }
 
+TEST(RunOptions, SpareMode_IsHotUnlessColdSparesAreAskedFor) {
+  const Parsed hot = parsed({"--spares", "1", "--", "true"});
+  ASSERT_TRUE(hot.status.has_value()) << hot.status.error().message;
+  EXPECT_TRUE(job_spec_of(*hot.options).has_hot_spares);
+  const Parsed cold = parsed({"--spares", "1", "--spare-mode", "cold", "--", "true"});
+  ASSERT_TRUE(cold.status.has_value()) << cold.status.error().message;
+  EXPECT_FALSE(job_spec_of(*cold.options).has_hot_spares);
+  const Parsed none = parsed({"--spare-mode", "cold", "--", "true"});
+  ASSERT_FALSE(none.status.has_value());
+  EXPECT_NE(none.status.error().message.find("--spares"), std::string::npos);
+}
+
 TEST(RunOptions, Python_IsRunByPython) {
   const Parsed run = parsed({"-m", "json.tool", "--help"});
   ASSERT_TRUE(run.status.has_value()) << run.status.error().message;

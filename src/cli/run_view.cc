@@ -63,8 +63,10 @@ void RunView::take(Instant now, const JobEvent& event) {
     if (std::exchange(has_started_, true)) return;
     say(now, Tone::Faint,
         str("pace: starting ", counted(world_.ranks, "rank"), " on ", counted(world_.hosts, "host"),
-            world_.spares == 0 ? "" : str(", ", counted(world_.spares, "spare")), ", ",
-            counted(world_.micro_batches, "micro-batch"), " a step"));
+            world_.spares == 0
+                ? ""
+                : str(", ", counted(world_.spares, world_.has_hot_spares ? "spare" : "cold spare")),
+            ", ", counted(world_.micro_batches, "micro-batch"), " a step"));
   } else if (const auto* placed = std::get_if<RankPlaced>(&event)) {
     take_placed(*placed);
   } else if (const auto* output = std::get_if<OutputLine>(&event)) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <variant>
 
+#include "base/hash.h"
 #include "base/str.h"
 #include "sim/faults/random_faults.h"
 #include "sim/world/world.h"
@@ -19,6 +20,7 @@ Model model_of(const Options& options, uint64_t seed) {
   Model model;
   model.hosts = static_cast<uint32_t>(options.hosts);
   model.spare_hosts = static_cast<uint32_t>(options.spares);
+  model.has_cold_spares = mix64(seed) % 2 == 0;
   model.ranks_per_host = static_cast<uint32_t>(options.ranks);
   model.micro_batches = static_cast<uint32_t>(options.micro_batches);
   model.steps = options.steps;

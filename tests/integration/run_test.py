@@ -131,7 +131,8 @@ def wait_for_error(run: subprocess.Popen, pattern: str) -> str:
 def completes(case: Case) -> None:
     report = case.trained("calm")
     expect(report["verdict"] == "completed", report["verdict"])
-    expect(report["world"] == {"hosts": 4, "ranks": 4, "spares": 0, "micro_batches": 16}, str(report["world"]))
+    expect(report["world"] == {"hosts": 4, "ranks": 4, "spares": 0, "spare_mode": "hot", "micro_batches": 16},
+           str(report["world"]))
     expect(report["steps"]["committed"] == 60, str(report["steps"]))
     expect(report["samples"] == {"consumed": 960, "duplicated": 0, "skipped": 0}, str(report["samples"]))
     expect(report["incidents"] == [], str(report["incidents"]))
@@ -322,7 +323,7 @@ def unaware_program(case: Case) -> None:
     flags = ["--steps", "5"]
     if "--checkpoint" in help_text:
         flags += ["--checkpoint", str(case.folder / "checkpoint")]
-    status, out, err = case.run("--local", "2", "--", case.tools.unaware, *flags)
+    status, out, err = case.run("--local", "2", "--spares", "1", "--", case.tools.unaware, *flags)
     expect(status == 0, f"exit code {status}\n{out}\n{err}")
 
 
@@ -377,6 +378,7 @@ def wrapped_program(case: Case) -> None:
 BAD_INPUT = (
     (["--lcoal", "2", "--", "true"], "--local"),
     (["--local", "4", "--micro-batches", "3", "--", "true"], "--micro-batches 3"),
+    (["--local", "4", "--spare-mode", "cold", "--", "true"], "add --spares K"),
     (["--local", "4", "--fault", "kill@step=1:rank=4", "--", "true"], "no rank 4"),
     (["--local", "4", "--fault", "melt@step=1:rank=0", "--", "true"], "melt"),
     (["--", "/nonexistent/program"], "/nonexistent/program"),

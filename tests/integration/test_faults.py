@@ -70,6 +70,19 @@ def lose_host(case: Case) -> None:
     survives(case, "lose-host@step=30:rank=2,for=1s", "host_lost")
 
 
+def cold_spare(case: Case) -> None:
+    """A host without processes takes the place of a lost one, which stands by in turn once it is back."""
+    cold = ("--spares", "1", "--spare-mode", "cold")
+    incident = survives(case, "lose-host@step=30:rank=2,for=1s", "host_lost", ("none",), *cold)
+    expect(incident["action"] == "swap_spare", str(incident))
+    for part in ("cold spare rank 4 on host4 joins them", "launch", "heal", "reckoned to be away"):
+        expect(part in incident["reason"], f"no {part!r} in the reason\n{incident}")
+    costs = {each["action"]: each["cost_rank_s"] for each in incident["alternatives"]}
+    expect(costs["swap_spare"] < costs["shrink"], str(costs))
+    report = case.report(case.folder / "broken")
+    expect(report["world"]["spare_mode"] == "cold", str(report["world"]))
+
+
 def slow(case: Case) -> None:
     incident = survives(case, "slow@step=40:rank=1,factor=3,for=3s", "straggler")
     expect(not incident["only_observed"], str(incident))
@@ -137,7 +150,7 @@ def never_in_barrier(case: Case) -> None:
 
 
 CASES = {function.__name__: function
-         for function in (corrupt, skip, spin, hang, stop, lose_host, slow, recovery_mode_is_changed,
+         for function in (corrupt, skip, spin, hang, stop, lose_host, cold_spare, slow, recovery_mode_is_changed,
                            kill_in_barrier, never_in_barrier)}
 
 

@@ -196,6 +196,7 @@ ordered_json report_json(const RunRecord& record) {
   json["world"] = {{"hosts", world.hosts},
                    {"ranks", world.ranks},
                    {"spares", world.spares},
+                   {"spare_mode", world.has_hot_spares ? "hot" : "cold"},
                    {"micro_batches", world.micro_batches}};
   json["steps"] = steps_json(record);
   json["samples"] = samples_json(record);

@@ -108,6 +108,7 @@ TEST(Report, ReportJson_EveryAgreedFieldIsThereWithItsType) {
            {"/world/hosts", Type::number_unsigned},
            {"/world/ranks", Type::number_unsigned},
            {"/world/spares", Type::number_unsigned},
+           {"/world/spare_mode", Type::string},
            {"/world/micro_batches", Type::number_unsigned},
            {"/steps/committed", Type::number_unsigned},
            {"/steps/repeated", Type::number_unsigned},

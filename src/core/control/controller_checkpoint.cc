@@ -90,12 +90,12 @@ void ControllerCore::State::start_from(const CheckpointFound& found) {
   phase = JobPhase::Starting;
   gather_until_ = now_ + spec_.join_timeout;
   for (auto& [id, slot] : roster_.slots) {
-    if (slot.incarnation == Incarnation(0)) continue;
     roster_.set(slot, SlotState::Empty);  // what may still run there is not desired any more
-    slot.restart_at = now_;
+    if (!slot.is_cold) slot.restart_at = now_;
     slot.restarts = 0;
     slot.incident.reset();  // open until the first commit
   }
+  replace_unreachable();
   restart_due();
 }
 

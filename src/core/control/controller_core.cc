@@ -34,6 +34,7 @@ void ControllerCore::State::restore(const JournalRecord& record) {
     host.id = named->host;
     host.name = named->name;
   } else if (const auto* assigned = std::get_if<SlotAssigned>(&record)) {
+    const bool is_first = !roster_.slots.contains(assigned->rank.slot);
     Slot& slot = roster_.add(assigned->rank.slot);
     slot.host = assigned->host;
     slot.incarnation = assigned->rank.incarnation;
@@ -41,9 +42,9 @@ void ControllerCore::State::restore(const JournalRecord& record) {
     slot.restarts = assigned->restarts;
     slot.failed_with = assigned->failed_with;
     if (!spec_.is_aware) attempts_ = std::max(attempts_, assigned->restarts);
-    roster_.set(slot, SlotState::Starting);
+    slot.is_cold = assigned->is_cold;
+    roster_.set(slot, slot.is_cold ? SlotState::Empty : SlotState::Starting);
     roster_.hosts[assigned->host].is_spare = assigned->is_spare;
-    const bool is_first = assigned->rank.incarnation == Incarnation(1);
     if (is_first && !assigned->is_spare) ++world_size_;
     if (phase == JobPhase::Gathering) phase = JobPhase::Starting;
   } else if (const auto* membership = std::get_if<MembershipRecord>(&record)) {
@@ -95,6 +96,7 @@ void ControllerCore::State::drive() {
   place_if_gathered();
   start_if_all_up();
   restart_due();
+  replace_abandoned();
   judge_lost_connections();
   judge_unanswered();
   judge_unentered();

@@ -85,12 +85,14 @@ struct HostNamed {
   std::string name;
   bool operator==(const HostNamed&) const = default;
 };
-// A slot gets a process: journaled before it is desired, so that an incarnation is used once.
+// A slot gets a process: journaled before it is desired, so that an incarnation is used once. Or
+// it is cold from here on: its last process, if it had any, gets no successor until it is needed.
 struct SlotAssigned {
   RankId rank;
   HostId host;
   bool is_joiner = false;
   bool is_spare = false;
+  bool is_cold = false;
   uint32_t restarts = 0;  // without progress; of the whole job if it does not link the library
   // How the process before this one has ended, if it did so by itself before its first commit.
   std::optional<int32_t> failed_with = {};

@@ -30,7 +30,8 @@ void ControllerCore::State::adopt(Host& host, const AgentHello& hello) {
   for (const RankPresence& presence : hello.ranks) {
     host.present.insert(presence.rank);
     Slot* slot = roster_.find(presence.rank);
-    if (slot == nullptr || host.state == HostState::Lost || slot->state == SlotState::Ending)
+    if (slot == nullptr || host.state == HostState::Lost || slot->is_cold ||
+        slot->state == SlotState::Ending)
       continue;
     slot->process_id = presence.process_id;
     if (presence.endpoint.port == 0) continue;
@@ -131,8 +132,7 @@ void ControllerCore::State::judge_silence() {
   for (auto& [id, host] : roster_.hosts) {
     if (host.state == HostState::Lost) continue;
     const Duration silence = now_ - host.last_heard;
-    const bool is_silent = !host.is_connected || silence >= spec_.silence_limit;
-    if (!is_silent || !is_missed_by_peers(id)) continue;
+    if (is_heard(host) || !is_missed_by_peers(id)) continue;
     lose_host(host,
               host.is_connected
                   ? str("its agent has been silent for ", silence, " and peers miss its ranks")
@@ -142,6 +142,7 @@ void ControllerCore::State::judge_silence() {
 
 void ControllerCore::State::lose_host(Host& host, std::string evidence) {
   host.state = HostState::Lost;
+  host.lost_at = now_;
   Incident* known = open_incident_of(host.id);  // by an earlier life of the controller
   Incident& incident =
       known != nullptr ? *known : open_incident(IncidentKind::HostLost, std::nullopt);
@@ -164,13 +165,15 @@ void ControllerCore::State::readmit_if_clean(Host& host) {
   if (host.state != HostState::Lost || !host.is_connected || !host.present.empty()) return;
   host.state = HostState::Ready;
   host.last_heard = now_;
-  notice(str(host.name, " is back and clean"));
+  if (host.lost_at) judgement_.absences.add(now_ - *host.lost_at);
+  notice(str(host.name, " is back and clean",
+             host.is_spare && !spec_.has_hot_spares ? ": a cold spare from now on" : ""));
   for (Slot* slot : roster_.on_host(host.id)) {
     if (slot->state != SlotState::Ending && slot->state != SlotState::Empty) continue;
     if (membership_) membership_->lost(slot->rank(), Loss::Ended);
     roster_.set(*slot, SlotState::Empty);
     slot->incident.reset();
-    slot->restart_at = now_;
+    if (!slot->is_cold) slot->restart_at = now_;
   }
 }
 
@@ -191,7 +194,7 @@ void ControllerCore::State::judge_unanswered() {
     Slot* slot = roster_.find(rank);
     if (slot == nullptr || !slot->is_alive()) continue;
     Host& host = roster_.hosts.at(slot->host);
-    if (!host.is_connected || now_ - host.last_heard >= spec_.silence_limit) {
+    if (!is_heard(host)) {
       if (host.state == HostState::Ready)
         lose_host(host, "its agent is silent and its ranks do not answer a Prepare");
       continue;

@@ -76,16 +76,16 @@ void ControllerCore::State::place(const std::vector<HostId>& chosen) {
       const SlotId id(next_slot++);
       Slot& slot = roster_.add(id);
       slot.host = chosen[i];
-      const bool is_idle_spare = i >= working && !(spec_.is_aware && spec_.has_hot_spares);
-      if (is_idle_spare && !spec_.is_aware) continue;
-      if (!is_idle_spare) assign_process(slot, false);
+      const bool is_idle = i >= working && !(spec_.is_aware && spec_.has_hot_spares);
+      is_idle ? lay_idle(slot) : assign_process(slot, false);
     }
   }
   watch(JobStarted{.hosts = static_cast<uint32_t>(working),
                    .ranks = world_size_,
                    .spares = next_slot - world_size_,
                    .micro_batches = spec_.micro_batches,
-                   .reduce = spec_.reduce});
+                   .reduce = spec_.reduce,
+                   .has_hot_spares = spec_.has_hot_spares});
   for (const HostId host : chosen) desire(host);
 }
 
@@ -98,8 +98,8 @@ void ControllerCore::State::take_as_aware() {
   notice("the program uses libpaceline: it runs as with --runtime paceline");
   for (auto& [id, slot] : roster_.slots) {
     if (slot.state == SlotState::Done) roster_.set(slot, SlotState::Empty);
-    const bool is_cold_spare = slot.incarnation == Incarnation(0) && !spec_.has_hot_spares;
-    if (slot.state == SlotState::Empty && !is_cold_spare) slot.restart_at = now_;
+    if (spec_.has_hot_spares) slot.is_cold = false;
+    if (slot.state == SlotState::Empty && !slot.is_cold) slot.restart_at = now_;
   }
 }
 
@@ -109,7 +109,7 @@ void ControllerCore::State::start_if_all_up() {
   if (!spec_.is_aware) return;
   std::vector<Member> members;
   for (const auto& [id, slot] : roster_.slots) {
-    if (slot.incarnation == Incarnation(0)) continue;
+    if (slot.is_cold) continue;
     if (slot.state != SlotState::Up && is_awaited(slot)) return;
     if (slot.state == SlotState::Up) members.push_back(roster_.member_of(slot));
   }

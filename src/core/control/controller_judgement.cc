@@ -20,8 +20,12 @@ constexpr uint64_t kTurnsUntilChecked = 14;
 constexpr uint32_t kMostDistrustSamples = 10'000;
 constexpr int64_t kLeastGainPermille = 10;
 constexpr int64_t kRefinementPermille = 50;
-constexpr Duration kUsualRestart = Duration::seconds(3);  // until one is measured
-constexpr size_t kRestarts = 16;
+// Until they are measured.
+constexpr Duration kUsualLaunch = Duration::seconds(2);
+constexpr Duration kUsualHeal = Duration::seconds(1);
+constexpr uint64_t kUsualHealBytesPerMs = 200'000;
+constexpr uint64_t kLongestUsualHealMs = 3'600'000;  // whatever size a rank says
+constexpr Duration kUsualAbsence = Duration::seconds(600);
 
 std::set<RankId> ranks_of(const std::map<RankId, int64_t>& costs) {
   std::set<RankId> ranks;
@@ -73,28 +77,16 @@ void ControllerCore::State::forget_the_gone() {
   });
 }
 
-void ControllerCore::State::measure_restarts() {
-  if (!roster_.may_have_joining() && judgement_.restarting_since.empty()) return;
-  for (const auto& [id, slot] : roster_.slots) {
-    const RankId rank = slot.rank();
-    if (slot.is_joining()) {
-      judgement_.restarting_since.emplace(rank, now_);
-    } else if (slot.state == SlotState::Member) {
-      const auto found = judgement_.restarting_since.find(rank);
-      if (found == judgement_.restarting_since.end()) continue;
-      judgement_.restart_ns.push_back((now_ - found->second).in_nanoseconds());
-      if (judgement_.restart_ns.size() > kRestarts) judgement_.restart_ns.pop_front();
-      judgement_.restarting_since.erase(found);
-    }
-  }
-  std::erase_if(judgement_.restarting_since,
-                [this](const auto& entry) { return roster_.find(entry.first) == nullptr; });
+Duration ControllerCore::State::launch_time() const {
+  return judgement_.launches.median().value_or(kUsualLaunch);
 }
 
-Duration ControllerCore::State::restart_time() const {
-  if (judgement_.restart_ns.empty()) return kUsualRestart;
-  return Duration::nanoseconds(
-      recovery::median_of({judgement_.restart_ns.begin(), judgement_.restart_ns.end()}));
+// Every heal moves the same state, so what it has taken tells what it will take.
+Duration ControllerCore::State::heal_time() const {
+  if (const std::optional<Duration> measured = judgement_.heals.median()) return *measured;
+  const uint64_t milliseconds =
+      std::min(judgement_.state_bytes / kUsualHealBytesPerMs, kLongestUsualHealMs);
+  return kUsualHeal + Duration::milliseconds(static_cast<int64_t>(milliseconds));
 }
 
 // --- Every interval ---
@@ -105,7 +97,6 @@ void ControllerCore::State::judge() {
   if (last_at && now_ < *last_at + kInterval) return;
   last_at = now_;
   forget_the_gone();
-  measure_restarts();
   end_observed_hangs();
   if (membership_->phase() != Membership::Phase::Idle) return;
   if (membership_->base().number == EpochNumber(0)) return;
@@ -165,7 +156,7 @@ void ControllerCore::State::observe_hang(Slot& slot, const recovery::HangFinding
   incident.evidence = finding.evidence;
   incident.was_only_observed = true;
   incident.action = ActionKind::Wait;
-  incident.alternatives = price_loss_of(1, 0);
+  incident.alternatives = price_loss_of({&slot}, 0);
   incident.reason = finding.may_act ? "the recovery mode of hangs is observe: it would be ended "
                                       "and started again"
                                     : "whoever debugs it wants it as it is";
@@ -341,11 +332,8 @@ void ControllerCore::State::divide_by_pace() {
   question.least_gain_permille = is_refinement ? kRefinementPermille : kLeastGainPermille;
   const std::vector<Alternative> alternatives = recovery::price_pace(question);
   const Alternative& chosen = alternatives[recovery::choose(alternatives)];
-  std::string reason = may_act ? "" : "only observed; else: ";
-  reason += chosen.why;
-  for (const Alternative& other : alternatives)
-    if (other.action != chosen.action && other.action != ActionKind::RestartInPlace)
-      reason += str("; ", other.why);
+  const std::string reason =
+      str(may_act ? "" : "only observed; else: ", recovery::reason_of(alternatives, chosen));
   for (const auto& [rank, id] : judgement_.slow_incidents) {
     Incident* incident = incidents_.find(id);
     if (incident == nullptr || is_refinement) continue;
@@ -451,8 +439,9 @@ void ControllerCore::State::follow_rebalance() {
 // Spares stand by, and so do the relieved, each in exchange for a spare.
 std::set<RankId> ControllerCore::State::standby_with(const std::set<RankId>& relieved) const {
   std::set<RankId> standby;
-  for (const auto& [id, slot] : roster_.slots)
-    if (roster_.hosts.at(slot.host).is_spare) standby.insert(slot.rank());
+  if (spec_.has_hot_spares)  // else a spare that has a process has it in another's place
+    for (const auto& [id, slot] : roster_.slots)
+      if (roster_.hosts.at(slot.host).is_spare) standby.insert(slot.rank());
   for (const RankId rank : relieved) {
     const Slot* slot = nullptr;
     if (const auto found = roster_.slots.find(rank.slot);
@@ -471,28 +460,35 @@ std::set<RankId> ControllerCore::State::standby_with(const std::set<RankId>& rel
 
 // --- What a loss costs ---
 
-std::vector<Alternative> ControllerCore::State::price_loss_of(uint32_t lost,
+std::vector<Alternative> ControllerCore::State::price_loss_of(const std::vector<Slot*>& lost,
                                                               uint32_t redone) const {
   const uint32_t members = static_cast<uint32_t>(membership_->base().members.size());
   const uint32_t working = std::max(1u, world_size_ != 0 ? world_size_ : spec_.ranks());
   recovery::LossQuestion question;
   question.ranks = working;
-  question.lost = std::min(lost, working);
+  question.lost = std::clamp(static_cast<uint32_t>(lost.size()), 1u, working);
   const uint32_t needed = working - question.lost;
   question.standing_by = members > needed ? members - needed : 0;
+  question.cold_spares = static_cast<uint32_t>(count_idle_spares());
   question.micro_batches_redone = redone;
   if (const std::map<RankId, int64_t> costs = costs_of_members(); !costs.empty())
     question.micro_batch = Duration::nanoseconds(costs.begin()->second);
-  question.restart = restart_time();
+  question.launch = launch_time();
+  question.heal = heal_time();
+  question.state_bytes = judgement_.state_bytes;
   question.step = judgement_.history.median_step().value_or(Duration());
   const auto most = [&](uint32_t ranks) {
     return int64_t{(spec_.micro_batches + ranks - 1) / std::max(1u, ranks)};
   };
   question.shrunk_step =
       question.step + question.micro_batch * (needed == 0 ? 0 : most(needed) - most(working));
-  question.can_restart =
-      std::any_of(roster_.hosts.begin(), roster_.hosts.end(),
-                  [](const auto& entry) { return entry.second.state == HostState::Ready; });
+  question.absence = judgement_.absences.median().value_or(kUsualAbsence);
+  question.restart_after = Duration();
+  for (const Slot* slot : lost) {  // the last of them decides
+    const std::optional<Duration> after = restart_after(*slot);
+    if (question.restart_after)
+      question.restart_after = after ? std::max(*after, *question.restart_after) : after;
+  }
   return recovery::price_loss(question);
 }
 

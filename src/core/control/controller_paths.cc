@@ -44,9 +44,8 @@ bool ControllerCore::State::lives(RankId rank, const LostConnection& lost) const
   if (found == roster_.slots.end() || found->second.rank() != rank || !found->second.is_alive())
     return false;
   const Slot& slot = found->second;
-  const Host& host = roster_.hosts.at(slot.host);
-  const bool is_heard = host.is_connected && now_ - host.last_heard < spec_.silence_limit;
-  return is_heard && (!lost.is_silent || now_ - slot.beat_at < kBeatLimit);
+  return is_heard(roster_.hosts.at(slot.host)) &&
+         (!lost.is_silent || now_ - slot.beat_at < kBeatLimit);
 }
 
 void ControllerCore::State::judge_lost_connections() {

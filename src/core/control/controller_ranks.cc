@@ -60,6 +60,8 @@ void ControllerCore::State::assign_process(Slot& slot, bool is_joiner) {
   slot.incarnation = slot.incarnation.next();
   roster_.set(slot, SlotState::Starting);
   slot.is_joiner = is_joiner;
+  slot.is_cold = false;
+  slot.heal_asked_at.reset();
   slot.endpoint = {};
   slot.heal_attempt = 0;
   slot.heal_number = 0;
@@ -68,12 +70,18 @@ void ControllerCore::State::assign_process(Slot& slot, bool is_joiner) {
   slot.begun = 0;
   slot.entered_at.reset();
   slot.assigned_at = now_;
+  slot.is_launch_timed = true;
   slot.restart_at.reset();
   ending_in_.erase(slot.id);
+  journal_assignment(slot);
+}
+
+void ControllerCore::State::journal_assignment(const Slot& slot) {
   journal(SlotAssigned{.rank = slot.rank(),
                        .host = slot.host,
-                       .is_joiner = is_joiner,
+                       .is_joiner = slot.is_joiner,
                        .is_spare = roster_.hosts.at(slot.host).is_spare,
+                       .is_cold = slot.is_cold,
                        .restarts = slot.restarts,
                        .failed_with = slot.failed_with});
 }
@@ -96,6 +104,7 @@ void ControllerCore::State::on(HostId, const RankStartFailed& event) {
   roster_.set(*slot, SlotState::Empty);
   notice(str("cannot start ", describe(*slot), ": ", event.reason));
   if (event.is_permanent || slot->restarts >= spec_.max_restarts) {
+    slot->restarts = spec_.max_restarts + 1;
     if (phase == JobPhase::Starting)
       end_job(Verdict::Failed, 127, str("cannot start the program: ", event.reason));
     return;
@@ -110,6 +119,8 @@ void ControllerCore::State::on(HostId host, const RankUp& event) {
   slot->endpoint = event.endpoint;
   if (slot->endpoint.address == 0) slot->endpoint.address = roster_.hosts.at(host).address;
   slot->process_id = event.process_id;
+  if (slot->is_launch_timed) judgement_.launches.add(now_ - slot->assigned_at);
+  judgement_.state_bytes = event.state_bytes;
   roster_.set(*slot, SlotState::Up);
 }
 
@@ -286,7 +297,7 @@ void ControllerCore::State::rank_is_gone(Slot& slot, const RankEnded& event) {
   if (roster_.hosts.at(slot.host).state != HostState::Ready) return;
   if (ended_by_itself(event) && event.was_in_micro_batch) blame_micro_batch(slot, event);
   const bool goes_on = phase == JobPhase::Running || phase == JobPhase::Starting;
-  if (goes_on && !poison_) give_up_or_restart(slot, event);
+  if (goes_on && !poison_ && !slot.is_cold) give_up_or_restart(slot, event);
 }
 
 int32_t ControllerCore::State::exit_code_of(const RankEnded& event) {
@@ -325,7 +336,8 @@ void ControllerCore::State::give_up_or_restart(Slot& slot, const RankEnded& even
     if (phase == JobPhase::Starting || committed_ == Turn(0)) {
       end_job(Verdict::Failed, exit_code_of(event), reason);
     } else {
-      notice(str("giving up ", reason));  // the others train on
+      slot.restarts = spec_.max_restarts + 1;  // nor is it a cold spare
+      notice(str("giving up ", reason));       // the others train on
     }
     return;
   }
@@ -361,6 +373,7 @@ void ControllerCore::State::send_heal(Slot& slot) {
   std::vector<Donor> donors = donors_for(slot);
   if (donors.empty()) return;
   roster_.set(slot, SlotState::Healing);
+  slot.heal_asked_at = now_;
   ++slot.heal_attempt;
   // Another than any that an earlier life of the controller gave: what is still said of that one
   // must not count for this.
@@ -405,7 +418,9 @@ void ControllerCore::State::on(HostId host, const HealProgress& event) {
   if (!is_joining || (slot->heal_number != 0 && event.attempt != slot->heal_number)) return;
   switch (event.what) {
     case HealProgress::What::Level:
-      if (slot->state == SlotState::Healing) roster_.set(*slot, SlotState::Level);
+      if (slot->state != SlotState::Healing) return;
+      if (slot->heal_asked_at) judgement_.heals.add(now_ - *slot->heal_asked_at);
+      roster_.set(*slot, SlotState::Level);
       return;
     case HealProgress::What::ChunkRepaired: {
       Incident& incident = open_incident(IncidentKind::Corruption, slot);

@@ -167,20 +167,29 @@ void ControllerCore::State::explain_repair(Incident& incident, const Decided& de
   const std::vector<MemberIndex> workers = divider_.workers_of(decision.epoch.members);
   const bool has_spare = workers.size() >= world_size_;
   incident.micro_batches_redone += redone;
-  const auto lost =
-      std::count_if(roster_.slots.begin(), roster_.slots.end(),
-                    [&](const auto& entry) { return entry.second.incident == incident.id; });
-  incident.alternatives = price_loss_of(static_cast<uint32_t>(std::max<ptrdiff_t>(1, lost)),
-                                        incident.micro_batches_redone);
+  std::vector<Slot*> lost;
+  for (auto& [id, slot] : roster_.slots)
+    if (slot.incident == incident.id && !slot.is_cold) lost.push_back(&slot);
+  const bool is_replaced = !spec_.has_hot_spares && incident.action == ActionKind::SwapSpare;
+  if (lost.empty() && is_replaced) return;  // by the decision before this one
+  incident.alternatives = price_loss_of(lost, incident.micro_batches_redone);
   incident.action = has_spare ? ActionKind::SwapSpare : ActionKind::Shrink;
   incident.reason =
       str("what nobody holds of the running step (",
           counted(decision.micro_batches_given, "micro-batch"), ", ", incident.micro_batches_redone,
           " of them begun before) goes to ", counted(decision.epoch.members.size(), "survivor"),
-          " in epoch ", decision.epoch.number, has_spare ? "; a hot spare takes over the work" : "",
-          incident.kind == IncidentKind::DeadPath
-              ? str("; the host may come back in ", paths_.pause_of(*incident.host))
-              : "; the lost processes are started again beside it");
+          " in epoch ", decision.epoch.number);
+  const Alternative& chosen = incident.alternatives[recovery::choose(incident.alternatives)];
+  if (!has_spare && chosen.action == ActionKind::SwapSpare && !lost.empty() && !is_stop_wanted_) {
+    incident.action = ActionKind::SwapSpare;
+    incident.reason += str("; cold spare ", names_of(start_spares_for(lost)),
+                           " joins them: ", recovery::reason_of(incident.alternatives, chosen));
+    return;
+  }
+  if (has_spare) incident.reason += "; a hot spare takes over the work";
+  incident.reason += incident.kind == IncidentKind::DeadPath
+                         ? str("; the host may come back in ", paths_.pause_of(*incident.host))
+                         : "; the lost processes are started again beside it";
 }
 
 // Who stands by while enough others can work.

@@ -94,6 +94,7 @@ void ControllerCore::State::start_next_attempt() {
   if (!is_attempt_over_ || phase != JobPhase::Starting || is_stop_wanted_) return;
   std::set<HostId> changed;
   for (auto& [slot_id, slot] : roster_.slots) {
+    if (slot.is_cold) continue;
     const Host& host = roster_.hosts.at(slot.host);
     if (host.state == HostState::Ready && !host.present.empty()) return;
     if (host.state == HostState::Ready && host.is_connected) continue;
@@ -101,11 +102,18 @@ void ControllerCore::State::start_next_attempt() {
     if (!spare) return;  // until a host comes back
     notice(str(host_name(*spare), " takes over the ranks of ", host.name));
     const HostId lost = slot.host;
+    const std::vector<Slot*> idle = roster_.on_host(*spare);
     for (Slot* moved : roster_.on_host(lost)) moved->host = *spare;
+    roster_.hosts.at(*spare).is_spare = false;
+    for (Slot* left : idle) {
+      left->host = lost;
+      lay_idle(*left);
+    }
   }
   is_attempt_over_ = false;
   end_grace_ = {};
   for (auto& [id, slot] : roster_.slots) {
+    if (slot.is_cold) continue;
     slot.restarts = attempts_;
     assign_process(slot, false);
     changed.insert(slot.host);
@@ -114,10 +122,13 @@ void ControllerCore::State::start_next_attempt() {
 }
 
 std::optional<HostId> ControllerCore::State::idle_host() {
-  for (const auto& [id, host] : roster_.hosts)
-    if (host.is_connected && host.state == HostState::Ready && host.present.empty() &&
-        roster_.on_host(id).empty())
+  for (const auto& [id, host] : roster_.hosts) {
+    const std::vector<Slot*> slots = roster_.on_host(id);
+    const bool has_no_work =
+        std::all_of(slots.begin(), slots.end(), [](const Slot* slot) { return slot->is_cold; });
+    if (host.is_connected && host.state == HostState::Ready && host.present.empty() && has_no_work)
       return id;
+  }
   return std::nullopt;
 }
 
@@ -135,7 +146,7 @@ void ControllerCore::State::finish_stopped_unaware() {
   const bool has_ended =
       std::all_of(roster_.slots.begin(), roster_.slots.end(), [this](const auto& entry) {
         const Host& host = roster_.hosts.at(entry.second.host);  // not heard yet: after a restart
-        return host.is_connected && host.present.empty();
+        return entry.second.is_cold || (host.is_connected && host.present.empty());
       });
   if (!has_ended && now_ < *stop_by_) return;
   stop_by_.reset();
@@ -154,7 +165,7 @@ void ControllerCore::State::finish_unaware() {
     return;
   }
   for (const auto& [id, slot] : roster_.slots)
-    if (slot.state != SlotState::Done) return;
+    if (slot.state != SlotState::Done && !slot.is_cold) return;
   end_job(Verdict::Completed, 0, "completed");
 }
 

@@ -1,27 +1,33 @@
 // Goal: a program that fails by itself is tried again only where that can help, one without the
 // library is asked to end before it is ended, and neither is forgotten when the controller is.
-// Method: the core with one host of two ranks, played by the test.
+// Method: the core with one host of two ranks, and perhaps a cold spare, played by the test.
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/str.h"
 #include "core/control/controller_core.h"
 
 namespace paceline::control {
 namespace {
 
-constexpr HostId kHost{1};
+constexpr HostId kHost{1}, kSpareHost{2};
 
 class RestartTest : public ::testing::Test {
  protected:
-  void submit(bool is_aware) {
+  void submit(bool is_aware, uint32_t spare_hosts = 0) {
     JobSpec spec;
     spec.program.arguments = {"program"};
     spec.ranks_per_host = 2;
     spec.is_aware = is_aware;
+    spec.spare_hosts = spare_hosts;
+    spec.has_hot_spares = spare_hosts == 0;
     step(Submit{spec});
+    AgentHello spare;
+    spare.host_name = "host1";
+    if (spare_hosts > 0) step(HostConnected{kSpareHost, spare});
     connect({});
     start_all();
   }
@@ -31,7 +37,8 @@ class RestartTest : public ::testing::Test {
     Effects effects = core_->take_effects();
     for (JournalRecord& record : effects.journal) journal_.push_back(std::move(record));
     for (const SendHost& send : effects.sends) {
-      if (const auto* desired = std::get_if<Desired>(&send.command)) desired_ = *desired;
+      if (const auto* desired = std::get_if<Desired>(&send.command))
+        (send.host == kHost ? desired_ : desired_of_spare_) = *desired;
       if (const auto* to_rank = std::get_if<ToRank>(&send.command))
         if (const auto* prepare = std::get_if<Prepare>(&to_rank->message))
           prepared_ = prepare->number;
@@ -85,6 +92,48 @@ class RestartTest : public ::testing::Test {
     ended.was_ended_by_agent = by_agent;
     say(ended);
   }
+  // Two ranks train until the second ends by itself; the first goes on alone.
+  void lose_rank_1() {
+    up_all();
+    for (const DesiredRank& each : started_) {
+      FromRank report;
+      report.rank = each.rank;
+      report.report.prepare = prepared_;
+      say(report);
+    }
+    for (const DesiredRank& each : started_)
+      say(RankEntered{each.rank, prepared_, Turn(0), Step(0)});
+    const RankId member = started_.at(0).rank;
+    exits(1, 3, Turn(5));
+    say(FromRank{member,
+                 {.prepare = prepared_,
+                  .epoch = EpochNumber(1),
+                  .committed = Turn(5),
+                  .step = Step(5),
+                  .has_voted = false,
+                  .held = {}}});
+    say(RankEntered{member, prepared_, Turn(5), Step(5)});
+  }
+  void joiner_fails_twice() {
+    const RankId member = started_.at(0).rank;
+    for (int i = 0; i < 2; ++i) {
+      start_all();
+      ASSERT_EQ(started_.size(), 2u) << "tried again";
+      say(RankEntered{member, prepared_, Turn(100 + 10 * static_cast<uint64_t>(i)),
+                      Step(100 + 10 * static_cast<uint64_t>(i))});  // the others make progress
+      exits(1, 3);
+    }
+  }
+  // The only process on the spare host ends by itself.
+  void spare_fails() {
+    ASSERT_EQ(desired_of_spare_.ranks.size(), 1u);
+    RankEnded ended;
+    ended.rank = desired_of_spare_.ranks[0].rank;
+    ended.how = RankEnded::How::Exited;
+    ended.code = 3;
+    step(HostSaid{kSpareHost, RankStarted{.rank = ended.rank, .process_id = 1}});
+    step(HostSaid{kSpareHost, ended});
+  }
   // One rank of a program without the library fails, and the other is ended for it.
   void attempt_fails(size_t who, int32_t code) {
     exits(who, code);
@@ -96,7 +145,8 @@ class RestartTest : public ::testing::Test {
   std::optional<ControllerCore> core_{std::in_place};
   Instant now_;
   std::vector<JournalRecord> journal_;
-  Desired desired_;
+  Desired desired_;  // of kHost
+  Desired desired_of_spare_;
   EpochNumber prepared_;
   std::vector<DesiredRank> started_;
   std::optional<JobEnded> ended_;
@@ -182,6 +232,25 @@ TEST_F(RestartTest, Stop_AsksAndWaits_75IfAllEndWell) {
   EXPECT_EQ(ended_->exit_code, 75);
 }
 
+TEST_F(RestartTest, Stop_HostOfAnIdleSpareIsAway_IsNotWaitedFor) {
+  submit(false, 1);
+  step(HostDisconnected{kSpareHost});
+  step(StopRequested{});
+  exits(0, 0);
+  exits(1, 0);
+  ASSERT_TRUE(ended_);
+  EXPECT_EQ(ended_->exit_code, 75);
+}
+
+TEST_F(RestartTest, IdleSpare_IsNotWaitedForInTheEnd) {
+  submit(false, 1);
+  EXPECT_EQ(desired_of_spare_.ranks.size(), 0u);
+  exits(0, 0);
+  exits(1, 0);
+  ASSERT_TRUE(ended_);
+  EXPECT_EQ(ended_->exit_code, 0);
+}
+
 TEST_F(RestartTest, Stop_RankThatDoesNotEndWell_Is130AndNoRestart) {
   submit(false);
   step(StopRequested{});
@@ -232,36 +301,30 @@ TEST_F(RestartTest, AwareRankThatFailsTwiceBeforeItsFirstCommit_EndsTheJobThatHa
 
 TEST_F(RestartTest, AwareJoinerThatFailsBeforeItsFirstCommit_IsGivenUpAndTheJobGoesOn) {
   submit(true);
-  up_all();
-  for (const DesiredRank& each : started_) {
-    FromRank report;
-    report.rank = each.rank;
-    report.report.prepare = prepared_;
-    say(report);
-  }
-  for (const DesiredRank& each : started_) say(RankEntered{each.rank, prepared_, Turn(0), Step(0)});
-  const RankId member = started_.at(0).rank;
-  exits(1, 3, Turn(5));
-  say(FromRank{member,
-               {.prepare = prepared_,
-                .epoch = EpochNumber(1),
-                .committed = Turn(5),
-                .step = Step(5),
-                .has_voted = false,
-                .held = {}}});
-  say(RankEntered{member, prepared_, Turn(5), Step(5)});
-  for (int i = 0; i < 2; ++i) {
-    start_all();
-    ASSERT_EQ(started_.size(), 2u) << "tried again";
-    say(RankEntered{member, prepared_, Turn(100 + 10 * static_cast<uint64_t>(i)),
-                    Step(100 + 10 * static_cast<uint64_t>(i))});  // the others make progress
-    exits(1, 3);
-  }
+  lose_rank_1();
+  joiner_fails_twice();
   step(Tick{}, Duration::seconds(30));
   EXPECT_FALSE(ended_);
   EXPECT_EQ(desired_.ranks.at(1).rank.incarnation, Incarnation(3)) << "not for ever";
   EXPECT_NE(notices_.find("giving up rank 1 on host0 exited with code 3"), std::string::npos)
       << notices_;
+}
+
+// Each slot of the spare host is tried in its place; who was given up is none of them.
+TEST_F(RestartTest, AwareJoinerThatIsGivenUp_IsNoColdSpare) {
+  submit(true, 1);
+  lose_rank_1();
+  joiner_fails_twice();
+  EXPECT_EQ(desired_.ranks.size(), 1u);
+  for (const SlotId spare : {SlotId(2), SlotId(3)}) {
+    spare_fails();
+    spare_fails();
+    EXPECT_NE(notices_.find(str("giving up rank ", spare, " on host1")), std::string::npos)
+        << notices_;
+  }
+  EXPECT_EQ(desired_of_spare_.ranks.at(0).rank, (RankId{SlotId(3), Incarnation(2)}));
+  EXPECT_EQ(desired_.ranks.size(), 1u) << "rank 1 was given up before";
+  EXPECT_FALSE(ended_);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 //   controller_hosts.cc    streams, silence, hosts that are lost and come back
 //   controller_paths.cc    connections that are lost though both sides live
 //   controller_ranks.cc    processes: start, end, restart, heal, join
+//   controller_spares.cc   cold spares: when idle hosts start processes in the place of others
 //   controller_poison.cc   micro-batches that end the ranks that compute them
 //   controller_restart.cc  programs that do not link the library
 //   controller_checkpoint.cc  roll back to a checkpoint
@@ -102,6 +103,9 @@ class ControllerCore::State {
   void judge_unentered();
   Duration entry_limit() const;
   Duration answer_limit() const { return std::max(kAnswerLimit, spec_.silence_limit); }
+  bool is_heard(const Host& host) const {
+    return host.is_connected && now_ - host.last_heard < spec_.silence_limit;
+  }
   bool is_missed_by_peers(HostId host) const;
   void lose_host(Host& host, std::string evidence);
   void readmit_if_clean(Host& host);
@@ -138,6 +142,7 @@ class ControllerCore::State {
   void on(HostId host, const Window& event);
   void on(HostId host, const AgentHello& event);
   void assign_process(Slot& slot, bool is_joiner);
+  void journal_assignment(const Slot& slot);
   void rank_is_dying(Slot& slot);
   void lose_hung_rank(Slot& slot, HangClass hang_class, std::string evidence);
   void rank_is_gone(Slot& slot, const RankEnded& event);
@@ -150,6 +155,16 @@ class ControllerCore::State {
   void send_heal(Slot& slot);
   void announce_pending();
   std::vector<Donor> donors_for(const Slot& slot) const;
+
+  // --- controller_spares.cc ---
+  size_t count_idle_spares() const;
+  bool is_idle_spare(const Slot& slot) const;
+  void lay_idle(Slot& slot);
+  std::vector<Slot*> start_spares_for(const std::vector<Slot*>& lost);
+  void replace_abandoned();
+  void replace_unreachable();
+  std::optional<Duration> restart_after(const Slot& slot) const;
+  std::string names_of(const std::vector<Slot*>& slots) const;
 
   // --- controller_poison.cc ---
   void restore(const MicroBatchBlamed& blamed);
@@ -214,8 +229,9 @@ class ControllerCore::State {
   void measure(const Window& window);
   void measure(RankId rank, const RankSample& sample);
   void forget_the_gone();
-  void measure_restarts();
-  Duration restart_time() const;
+  Duration launch_time() const;
+  Duration heal_time() const;
+  Duration restart_time() const { return launch_time() + heal_time(); }
   void judge();
   void judge_hangs();
   void judge_joiners(const std::vector<RankId>& members);
@@ -235,7 +251,7 @@ class ControllerCore::State {
   void carry_out_pace(const Alternative& chosen);
   void follow_rebalance();
   std::set<RankId> standby_with(const std::set<RankId>& relieved) const;
-  std::vector<Alternative> price_loss_of(uint32_t lost, uint32_t redone) const;
+  std::vector<Alternative> price_loss_of(const std::vector<Slot*>& lost, uint32_t redone) const;
 
   // --- Small parts ---
   void journal(JournalRecord record) { effects.journal.push_back(std::move(record)); }

@@ -12,6 +12,7 @@
 
 #include "core/model/job.h"
 #include "core/recovery/hang_detector.h"
+#include "core/recovery/robust.h"
 #include "core/recovery/run_history.h"
 #include "core/recovery/straggler_detector.h"
 
@@ -20,6 +21,23 @@ namespace paceline::control {
 // Names of detectors, as scopes of a recovery mode.
 inline constexpr const char* kHangScope = "hang";
 inline constexpr const char* kStragglerScope = "straggler";
+
+// The newest durations of one kind.
+class Measured {
+ public:
+  void add(Duration duration) {
+    newest_.push_back(duration.in_nanoseconds());
+    if (newest_.size() > kMost) newest_.pop_front();
+  }
+  std::optional<Duration> median() const {
+    if (newest_.empty()) return std::nullopt;
+    return Duration::nanoseconds(recovery::median_of({newest_.begin(), newest_.end()}));
+  }
+
+ private:
+  static constexpr size_t kMost = 16;
+  std::deque<int64_t> newest_;
+};
 
 struct Judgement {
   recovery::RunHistory history;
@@ -51,9 +69,11 @@ struct Judgement {
   };
   std::optional<Check> check;
 
-  // Measured restarts of processes, from their start to membership.
-  std::map<RankId, Instant> restarting_since;
-  std::deque<int64_t> restart_ns;
+  // What a loss costs is reckoned from these.
+  Measured launches;         // of processes, from the order to their hello
+  Measured heals;            // from the order until they are level
+  Measured absences;         // of lost hosts
+  uint64_t state_bytes = 0;  // what a heal moves; 0: not known
 };
 
 }  // namespace paceline::control

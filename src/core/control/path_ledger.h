@@ -76,10 +76,12 @@ class PathLedger {
   }
   // The host has made a commit with the others.
   void came_back(HostId host) { kept_out_.erase(host); }
-  bool is_kept_out(HostId host, Instant now) const {
+  // How long it is kept out from now on.
+  Duration kept_out_for(HostId host, Instant now) const {
     const auto found = kept_out_.find(host);
-    return found != kept_out_.end() && now < found->second.until;
+    return found == kept_out_.end() ? Duration() : std::max(Duration(), found->second.until - now);
   }
+  bool is_kept_out(HostId host, Instant now) const { return kept_out_for(host, now) > Duration(); }
   Duration pause_of(HostId host) const {
     const auto found = kept_out_.find(host);
     return found == kept_out_.end() ? Duration() : found->second.pause;

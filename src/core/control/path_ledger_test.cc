@@ -67,6 +67,8 @@ TEST(PathLedger, PauseDoublesUpToALimit_AndIsForgottenWhenTheHostIsBack) {
     EXPECT_EQ(paths.next_return(kNow), kNow + expected);
     EXPECT_TRUE(paths.is_kept_out(kB, kNow + expected - Duration::nanoseconds(1)));
     EXPECT_FALSE(paths.is_kept_out(kB, kNow + expected));
+    EXPECT_EQ(paths.kept_out_for(kB, kNow + expected - Duration::seconds(1)), Duration::seconds(1));
+    EXPECT_EQ(paths.kept_out_for(kB, kNow + expected + Duration::seconds(1)), Duration());
     expected = std::min(expected * 2, PathLedger::kLongestPause);
   }
   paths.came_back(kB);

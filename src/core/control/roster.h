@@ -34,6 +34,7 @@ struct Host {
   bool is_spare = false;
   HostState state = HostState::Ready;
   Instant last_heard;
+  std::optional<Instant> lost_at;
   uint64_t desired_sequence = 0;
   std::set<RankId> present;  // processes that its agent has reported and not yet reported ended
 };
@@ -65,6 +66,7 @@ struct Slot {
   Incarnation incarnation;  // 0: never had a process
   CountedState state;
   bool is_joiner = false;
+  bool is_cold = false;  // no process is wanted until this slot is needed in another's place
   Endpoint endpoint;
   int64_t process_id = 0;
   uint32_t heal_attempt = 0;
@@ -78,6 +80,8 @@ struct Slot {
   std::optional<Turn> entered_at;      // commits that it held when it became a member
   std::optional<int32_t> failed_with;  // by the process before: SlotAssigned
   Instant assigned_at;                 // when this process was asked for
+  bool is_launch_timed = false;        // by this life of the controller: `assigned_at` is exact
+  std::optional<Instant> heal_asked_at;  // the newest Heal
   std::optional<Instant> restart_at;
   uint64_t state_digest = 0;
   std::optional<uint32_t> incident;  // open, about this process

@@ -118,6 +118,7 @@ struct RankUp {
   RankId rank;
   Endpoint endpoint;
   int64_t process_id = 0;
+  uint64_t state_bytes = 0;  // what a heal has to move
   bool operator==(const RankUp&) const = default;
 };
 struct FromRank {

@@ -76,6 +76,7 @@ enum class Verdict : uint8_t { Completed, Failed, Stopped };
 struct JobStarted {
   uint32_t hosts = 0, ranks = 0, spares = 0, micro_batches = 0;
   ReduceMode reduce = ReduceMode::Exact;
+  bool has_hot_spares = true;
   bool operator==(const JobStarted&) const = default;
 };
 // At most one per window: the newest commit that the controller knows.

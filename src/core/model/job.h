@@ -30,9 +30,11 @@ struct JobSpec {
   ReduceMode reduce = ReduceMode::Exact;
   RecoveryMode recovery = RecoveryMode::Act;
   PoisonPolicy poison = PoisonPolicy::Stop;
-  bool is_aware = true;        // links libpaceline; otherwise restarts are its only repair
-  bool has_hot_spares = true;  // spares are members without work; otherwise started, not joined
-  uint32_t max_restarts = 3;   // of one slot without progress between
+  bool is_aware = true;  // links libpaceline; otherwise restarts are its only repair
+  // Hot spares are members without work. Cold ones are hosts without processes, until one is
+  // needed.
+  bool has_hot_spares = true;
+  uint32_t max_restarts = 3;                      // of one slot without progress between
   Duration join_timeout = Duration::seconds(60);  // for the hosts to appear
   Duration silence_limit =
       Duration::milliseconds(500);  // of an agent, before its ranks are asked about

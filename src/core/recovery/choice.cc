@@ -10,6 +10,34 @@ namespace {
 
 int64_t milliseconds_of(Duration rank_time) { return rank_time.in_milliseconds(); }
 
+// Rank-time that is not worked while so many ranks are missing: theirs, and what the others' steps
+// are longer.
+Duration missed(const LossQuestion& q, uint32_t ranks, Duration time) {
+  const Duration slower = std::max(Duration(), q.shrunk_step - q.step);
+  const int64_t steps = q.step > Duration() ? time.in_nanoseconds() / q.step.in_nanoseconds() : 0;
+  return time * ranks + slower * (steps * (q.ranks - q.lost));
+}
+
+std::string slower_text(const LossQuestion& q) {
+  return str(counted(q.ranks - q.lost, "rank"), " with ", q.shrunk_step, " a step instead of ",
+             q.step);
+}
+
+// All that are lost are missed until the spares work, who has none until it is back.
+Alternative price_cold_swap(const LossQuestion& q) {
+  const Duration redo = q.micro_batch * q.micro_batches_redone;
+  const uint32_t replaced = std::min(q.cold_spares, q.lost);
+  const uint32_t left = q.lost - replaced;
+  Duration loss = redo + missed(q, q.lost, q.launch + q.heal);
+  if (left > 0) loss += missed(q, left, q.restart_after.value_or(q.absence));
+  constexpr uint64_t kMegabyte = 1'000'000;
+  const std::string state =
+      q.state_bytes < kMegabyte ? "" : str(" of ", q.state_bytes / kMegabyte, " MB");
+  return {ActionKind::SwapSpare, milliseconds_of(loss),
+          str(replaced, " of ", counted(q.lost, "lost rank"), " on a cold spare: launch ", q.launch,
+              ", heal", state, " ", q.heal, "; ", slower_text(q), " for ", q.launch + q.heal)};
+}
+
 }  // namespace
 
 size_t choose(const std::vector<Alternative>& alternatives) {
@@ -18,6 +46,16 @@ size_t choose(const std::vector<Alternative>& alternatives) {
       alternatives.begin(), alternatives.end(),
       [](const Alternative& a, const Alternative& b) { return a.cost_rank_ms < b.cost_rank_ms; });
   return static_cast<size_t>(cheapest - alternatives.begin());
+}
+
+std::string reason_of(const std::vector<Alternative>& alternatives, const Alternative& chosen) {
+  std::string reason = chosen.why;
+  for (const Alternative& other : alternatives) {
+    const bool is_last_resort =
+        other.action == ActionKind::RestartInPlace || other.action == ActionKind::Stop;
+    if (other.action != chosen.action && !is_last_resort) reason += "; " + other.why;
+  }
+  return reason;
 }
 
 std::vector<Alternative> price_pace(const PaceQuestion& q) {
@@ -45,37 +83,33 @@ std::vector<Alternative> price_pace(const PaceQuestion& q) {
 
 std::vector<Alternative> price_loss(const LossQuestion& q) {
   const Duration redo = q.micro_batch * q.micro_batches_redone;
-  const Duration restart = q.restart;
-  const bool is_short = q.can_restart && q.step > Duration();
-  const int64_t horizon_steps =
-      is_short ? restart.in_nanoseconds() / q.step.in_nanoseconds() + 1 : kHorizonSteps;
-  const Duration slower = std::max(Duration(), q.shrunk_step - q.step);
-  const uint32_t survivors = q.ranks > q.lost ? q.ranks - q.lost : 0;
+  const Duration restart = q.launch + q.heal;
+  const Duration shrunk_for = q.restart_after.value_or(q.absence) + restart;
   std::vector<Alternative> all;
   if (q.standing_by >= q.lost && q.lost > 0)
     all.push_back({ActionKind::SwapSpare, milliseconds_of(redo),
                    str(counted(q.standing_by, "hot spare"), " on call; ",
                        counted(q.micro_batches_redone, "micro-batch"), " of ", q.micro_batch,
                        " to compute again")});
-  if (survivors > 0) {
-    const Duration missing = q.step * (horizon_steps * q.lost);
-    all.push_back({ActionKind::Shrink,
-                   milliseconds_of(redo + missing + slower * (horizon_steps * survivors)),
-                   str(counted(survivors, "rank"), " with ", q.shrunk_step, " a step instead of ",
-                       q.step, " for ", counted(static_cast<uint64_t>(horizon_steps), "step"), "; ",
-                       counted(q.micro_batches_redone, "micro-batch"), " again")});
+  if (q.ranks > q.lost) {
+    all.push_back({ActionKind::Shrink, milliseconds_of(redo + missed(q, q.lost, shrunk_for)),
+                   str(slower_text(q), " for ", shrunk_for,
+                       q.restart_after ? ", until the lost are back where they were"
+                                       : ", as long as the host is reckoned to be away",
+                       "; ", counted(q.micro_batches_redone, "micro-batch"), " again")});
+    if (q.cold_spares > 0 && q.lost > 0) all.push_back(price_cold_swap(q));
   }
-  if (q.can_restart) {
-    all.push_back({ActionKind::Wait, milliseconds_of(redo + restart * q.ranks),
-                   str("all stand still for ", restart, " until the lost are back")});
+  if (q.restart_after) {
+    all.push_back(
+        {ActionKind::Wait, milliseconds_of(redo + (*q.restart_after + restart) * q.ranks),
+         str("all stand still for ", *q.restart_after + restart, " until the lost are back")});
     all.push_back({ActionKind::RestartInPlace,
-                   milliseconds_of(q.step * q.ranks + restart * q.ranks),
-                   str("all ranks anew: ", restart, " and the running step")});
+                   milliseconds_of((q.step + *q.restart_after + restart) * q.ranks),
+                   str("all ranks anew: ", *q.restart_after + restart, " and the running step")});
   }
-  all.push_back(
-      {ActionKind::Stop,
-       milliseconds_of(q.step * (q.ranks * kHorizonSteps)) + milliseconds_of(restart * q.ranks),
-       str("stopping costs at least ", kHorizonSteps, " steps of all ranks")});
+  const Duration stopped_for = std::max(q.step * kHorizonSteps, shrunk_for);
+  all.push_back({ActionKind::Stop, milliseconds_of((stopped_for + restart) * q.ranks),
+                 str("stopping costs all ranks at least ", stopped_for)});
   return all;
 }
 

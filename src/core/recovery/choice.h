@@ -23,6 +23,10 @@ inline constexpr int64_t kHorizonSteps = 200;
 // empty.
 size_t choose(const std::vector<Alternative>& alternatives);
 
+// Why the chosen one, and what the others have to be said for them; but for those that are only
+// priced to be complete.
+std::string reason_of(const std::vector<Alternative>& alternatives, const Alternative& chosen);
+
 // --- A rank that is slow ---
 
 struct PaceQuestion {
@@ -43,13 +47,21 @@ struct LossQuestion {
   uint32_t ranks = 0;        // that are to work
   uint32_t lost = 0;         // of them
   uint32_t standing_by = 0;  // hot spares that could work at once
+  uint32_t cold_spares = 0;  // ranks that idle hosts could start
   uint32_t micro_batches_redone = 0;
-  Duration micro_batch;  // cost of one
-  Duration restart;      // of a process until it works again, with its heal
+  Duration micro_batch;      // cost of one
+  Duration launch;           // of a process until it could take the state
+  Duration heal;             // from then until it works
+  uint64_t state_bytes = 0;  // what the heal moves; 0: not known
   Duration step;
-  Duration shrunk_step;     // with the survivors alone
-  bool can_restart = true;  // the lost have somewhere to be started again
+  Duration shrunk_step;  // with the survivors alone
+  // When the lost can be started again where they were; none: that host is gone, and nobody knows
+  // for how long. It is reckoned to be away for `absence`.
+  std::optional<Duration> restart_after;
+  Duration absence;
 };
+// A cold spare starts as the lost would in their own place, so it is taken where they cannot be
+// started yet. Equal costs leave it idle.
 std::vector<Alternative> price_loss(const LossQuestion& question);
 
 }  // namespace paceline::recovery

@@ -38,7 +38,7 @@ struct ToMessage {
   RankId rank;
 
   RankMessage operator()(const wire::Hello& r) const {
-    return RankUp{.rank = rank, .endpoint = r.endpoint};
+    return RankUp{.rank = rank, .endpoint = r.endpoint, .state_bytes = r.state_bytes};
   }
   RankMessage operator()(const PrepareReport& r) const {
     return FromRank{.rank = rank, .report = r};

@@ -80,6 +80,7 @@ struct Writer {
     write(up.rank, *message.mutable_rank());
     write(up.endpoint, *message.mutable_endpoint());
     message.set_process_id(up.process_id);
+    message.set_state_bytes(up.state_bytes);
   }
   void operator()(const FromRank& from) const {
     proto::FromRank& message = *out.mutable_from_rank();
@@ -276,7 +277,8 @@ HostEvent read(const proto::HostEvent& message, Reader& reader) {
     case proto::HostEvent::kUp:
       return RankUp{.rank = read(message.up().rank(), reader),
                     .endpoint = read(message.up().endpoint(), reader),
-                    .process_id = message.up().process_id()};
+                    .process_id = message.up().process_id(),
+                    .state_bytes = message.up().state_bytes()};
     case proto::HostEvent::kFromRank:
       return FromRank{.rank = read(message.from_rank().rank(), reader),
                       .report = read(message.from_rank().report(), reader)};

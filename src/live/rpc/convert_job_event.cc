@@ -22,6 +22,7 @@ struct Writer {
     message.set_spares(started.spares);
     message.set_micro_batches(started.micro_batches);
     message.set_reduce(static_cast<uint32_t>(started.reduce));
+    message.set_has_hot_spares(started.has_hot_spares);
   }
   void operator()(const JobProgress& progress) const {
     proto::JobProgress& message = *out.mutable_progress();
@@ -116,7 +117,8 @@ JobEvent read(const proto::JobEvent& message, Reader& reader) {
                         .ranks = message.started().ranks(),
                         .spares = message.started().spares(),
                         .micro_batches = message.started().micro_batches(),
-                        .reduce = reader.enumeration(message.started().reduce(), ReduceMode::Fast)};
+                        .reduce = reader.enumeration(message.started().reduce(), ReduceMode::Fast),
+                        .has_hot_spares = message.started().has_hot_spares()};
     case proto::JobEvent::kProgress:
       return read(message.progress());
     case proto::JobEvent::kTurnCommitted:

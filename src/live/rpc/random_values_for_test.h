@@ -30,7 +30,10 @@ class RandomValues {
       case 2:
         return RankStartFailed{.rank = rank(), .reason = text(), .is_permanent = flag()};
       case 3:
-        return RankUp{.rank = rank(), .endpoint = endpoint(), .process_id = process_id()};
+        return RankUp{.rank = rank(),
+                      .endpoint = endpoint(),
+                      .process_id = process_id(),
+                      .state_bytes = number()};
       case 4:
         return FromRank{.rank = rank(), .report = report()};
       case 5:
@@ -109,7 +112,8 @@ class RandomValues {
                           .ranks = small(),
                           .spares = small(),
                           .micro_batches = small(),
-                          .reduce = pick(ReduceMode::Fast)};
+                          .reduce = pick(ReduceMode::Fast),
+                          .has_hot_spares = flag()};
       case 1:
         return JobProgress{.committed = turn(),
                            .step = step(),

@@ -50,6 +50,7 @@ struct Writer {
     message.set_is_spare(assigned.is_spare);
     message.set_restarts(assigned.restarts);
     if (assigned.failed_with) message.set_failed_with(*assigned.failed_with);
+    message.set_is_cold(assigned.is_cold);
   }
   void operator()(const MembershipRecord& record) const { std::visit(*this, record); }
   void operator()(const PrepareStarted& started) const {
@@ -109,6 +110,7 @@ control::SlotAssigned read_assigned(const proto::SlotAssigned& message, Reader& 
                                  .host = HostId(message.host()),
                                  .is_joiner = message.is_joiner(),
                                  .is_spare = message.is_spare(),
+                                 .is_cold = message.is_cold(),
                                  .restarts = message.restarts()};
   if (message.has_failed_with()) assigned.failed_with = message.failed_with();
   return assigned;

@@ -35,6 +35,7 @@ inline control::JournalRecord random_record(Rng& rng) {
           .host = values.host(),
           .is_joiner = values.flag(),
           .is_spare = values.flag(),
+          .is_cold = values.flag(),
           .restarts = values.small(),
           .failed_with = values.flag() ? std::optional(int32_t{-1}) : std::nullopt};
     case 3:

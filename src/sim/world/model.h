@@ -10,6 +10,7 @@ namespace paceline::sim {
 struct Model {
   uint32_t hosts = 4;
   uint32_t spare_hosts = 0;
+  bool has_cold_spares = false;  // else hot ones
   uint32_t ranks_per_host = 1;
   uint32_t micro_batches = 16;
   uint32_t buckets = 2;
@@ -29,6 +30,7 @@ struct Model {
   Duration control_delay = Duration::microseconds(300);  // agent to controller
   Duration start_time = Duration::milliseconds(400);     // of a process, to its hello
   Duration reap_time = Duration::milliseconds(5);        // from the death bell to the exit status
+  uint64_t state_bytes = 64'000'000;
   Duration heal_time = Duration::milliseconds(80);       // to move the registered state
   Duration window = Duration::milliseconds(50);          // between reports of an agent
   Duration peer_silence = Duration::milliseconds(300);   // until a rank misses a peer

@@ -51,7 +51,7 @@ void SimulatedRank::say_hello() {
     if (!is_joiner_) world_.safety().starts_at(id_, Turn(0));
     const Endpoint endpoint{.address = host_.value() + 1,
                             .port = static_cast<uint16_t>(1 + id_.slot.value())};
-    world_.from_rank(*this, RankUp{id_, endpoint, process_id_});
+    world_.from_rank(*this, RankUp{id_, endpoint, process_id_, world_.model().state_bytes});
     if (!is_joiner_) begin_turn();
   });
 }

@@ -18,6 +18,7 @@ JobSpec job_of(const Model& model) {
   spec.program.arguments = {"simulated"};
   spec.hosts_min = spec.hosts_max = model.hosts;
   spec.spare_hosts = model.spare_hosts;
+  spec.has_hot_spares = !model.has_cold_spares;
   spec.ranks_per_host = model.ranks_per_host;
   spec.micro_batches = model.micro_batches;
   spec.seed = model.seed;
