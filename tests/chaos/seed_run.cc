@@ -31,7 +31,7 @@ Model model_of(const Options& options, uint64_t seed) {
   model.micro_batch = Duration::microseconds(
       static_cast<int64_t>(options.step_ms * 1000 / (share == 0 ? 1 : share)));
   if (options.step_ms >= 1000) {
-    model.window = Duration::seconds(1);
+    model.window = model.quiet_window = Duration::seconds(1);
     model.peer_silence = Duration::seconds(2);
     model.silence_limit = Duration::seconds(4);
   }

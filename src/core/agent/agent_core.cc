@@ -37,15 +37,24 @@ RankId subject_of(const RankMessage& message) {
       message);
 }
 
+// Everything but what comes of itself while all is well.
+bool is_disturbance(const Event& event) {
+  if (const auto* said = std::get_if<RankSaid>(&event))
+    return !std::holds_alternative<RankDigest>(said->message);
+  return !std::holds_alternative<RingsRead>(event) && !std::holds_alternative<OutputRead>(event) &&
+         !std::holds_alternative<Tick>(event);
+}
+
 }  // namespace
 
 AgentCore::AgentCore(Config config, Instant now)
-    : config_(std::move(config)), now_(now), last_sign_(now) {}
+    : config_(std::move(config)), now_(now), last_sign_(now), pace_(config_.windows, now) {}
 
 void AgentCore::step(Instant now, const Event& event) {
   CHECK(now >= now_, "time runs backwards");
   now_ = now;
   if (has_exited_) return;
+  if (is_disturbance(event)) pace_.disturbed(now_);
   std::visit([this](const auto& e) { on(e); }, event);
 }
 
@@ -184,6 +193,7 @@ void AgentCore::on(const OutputRead& event) {
 }
 
 void AgentCore::on(const RingsRead& event) {
+  pace_.read(now_, event);
   for (const RankView& view : event.views) {
     SupervisedRank* rank = find(view.rank);
     if (rank != nullptr && rank->has_process() && rank->seen(view))

@@ -14,7 +14,8 @@
 // samples, metrics and output wait within bounds, oldest dropped first.
 //
 // Pure and single-threaded. The driver calls step(now, event), carries out take_effects() in order,
-// and arms one timer at next_deadline() for Tick.
+// and arms one timer at next_deadline() for Tick and one at next_reading() for RingsRead. Both
+// times may change with every step.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,7 @@
 #include "base/hash.h"
 #include "base/time.h"
 #include "core/agent/agent_event.h"
+#include "core/agent/reporting_pace.h"
 #include "core/agent/supervised_rank.h"
 
 namespace paceline::agent {
@@ -48,6 +50,7 @@ struct Config {
   uint32_t address = 0;  // of the host; IPv4, host byte order
   // Without controller and commit for this long, the ranks serve nobody.
   Duration orphan_limit = Duration::seconds(600);
+  ReportingPace::Windows windows = {};
 };
 
 class AgentCore {
@@ -57,6 +60,8 @@ class AgentCore {
   void step(Instant now, const Event& event);
   std::vector<Effect> take_effects();
   std::optional<Instant> next_deadline() const;
+  // When to read the rings: soon in lively times, later in calm ones.
+  Instant next_reading() const { return pace_.next_reading(); }
 
   const std::map<RankId, SupervisedRank>& ranks() const { return ranks_; }
 
@@ -105,6 +110,7 @@ class AgentCore {
   bool is_stream_up_ = false;
   uint64_t sequence_ = 0;  // of the last Desired taken on this stream
   Instant last_sign_;      // last moment with a controller or a commit
+  ReportingPace pace_;
   std::map<RankId, SupervisedRank> ranks_;
   std::map<SlotId, Incarnation> spawned_;  // highest of each slot
 

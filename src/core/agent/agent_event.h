@@ -58,7 +58,7 @@ struct OutputRead {
   bool is_stderr = false;
   std::vector<std::string> lines;
 };
-// All rings have been read, every kWindowInterval. `blind`: how late that was.
+// All rings have been read, at AgentCore::next_reading(). `blind`: how late that was.
 struct RingsRead {
   Duration blind;
   std::vector<RankView> views;

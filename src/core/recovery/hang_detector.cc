@@ -3,16 +3,20 @@
 #include <algorithm>
 
 #include "base/str.h"
+#include "core/model/quiet_window.h"
 #include "core/recovery/limits.h"
 
 namespace paceline::recovery {
 namespace {
 
 // Windows of two hosts that the controller takes out of one backlog lie at one moment for it; two
-// judgements apart in time see at least one newer window of each.
+// judgements apart in time see at least one newer window of each. (No agent is calm when a limit is
+// passed: its windows lie kWindowInterval apart.)
 constexpr Duration kConfirmation = Duration::milliseconds(40);
-// A view older than so many windows says nothing of the present.
+// A view older than so many windows says nothing of the present, but the next one may be a calm
+// agent's. It is younger than any limit then: who waits in it still waits for the suspect.
 constexpr int64_t kFreshWindows = 4;
+constexpr Duration kLeastFresh = kQuietWindowInterval * 2;
 
 bool is_waiting(RankPhase phase) { return phase == RankPhase::Wait || phase == RankPhase::Prepare; }
 bool is_in_program(RankPhase phase) {
@@ -95,7 +99,7 @@ bool HangDetector::has_moved_since(RankId rank, Instant found) const {
 }
 
 bool HangDetector::is_fresh(const Watched& watched, Instant now) {
-  return now - watched.heard <= std::max(kWindowInterval, watched.interval) * kFreshWindows;
+  return now - watched.heard <= std::max(kLeastFresh, watched.interval * kFreshWindows);
 }
 
 Duration HangDetector::beat_age(const Watched& watched) {

@@ -11,14 +11,21 @@
 #include "base/str.h"
 #include "live/os/clock.h"
 #include "live/os/proc_stat.h"
+#include "live/wire/rank_ring.h"
 
 namespace paceline::agent {
 namespace {
 
+constexpr const char* kWindowTimer = "window";
+constexpr const char* kOutputTimer = "output";
+constexpr const char* kDeadlineTimer = "agent";
 // A timer that fires no later than this is on time.
 constexpr Duration kTimerSlack = Duration::milliseconds(20);
 // A rank that has stood still for this long is asked for evidence before it is ended.
 constexpr Duration kEvidenceAge = Duration::milliseconds(400);
+
+static_assert(kQuietSamples * 4 <= wire::kSampleSlots && kQuietMetrics * 4 <= wire::kMetricSlots,
+              "a ring must hold what is written until its next reading, also if that is late");
 
 }  // namespace
 
@@ -26,15 +33,14 @@ AgentShell::AgentShell(os::Loop& loop, Options options)
     : loop_(loop),
       options_(std::move(options)),
       core_(options_.core, os::now()),
-      window_due_(os::now() + kWindowInterval),
       self_(std::make_shared<AgentShell*>(this)) {
-  loop_.arm("window", window_due_, [this] { close_window(); });
-  arm_deadline();
+  arm_timers();
 }
 
 AgentShell::~AgentShell() {
-  loop_.disarm("window");
-  loop_.disarm("agent");
+  loop_.disarm(kWindowTimer);
+  loop_.disarm(kOutputTimer);
+  loop_.disarm(kDeadlineTimer);
   // All at once, so that they die at the same time; then one after the other is waited for.
   for (auto& [rank, watched] : processes_) watched.process->process().signal_group(SIGKILL);
 }
@@ -59,14 +65,17 @@ void AgentShell::step(const Event& event) {
     }
   }
   is_stepping_ = false;
-  arm_deadline();
+  arm_timers();
 }
 
-void AgentShell::arm_deadline() {
+void AgentShell::arm_timers() {
   if (const std::optional<Instant> deadline = core_.next_deadline())
-    loop_.arm("agent", *deadline, [this] { step(Tick{}); });
+    loop_.arm(kDeadlineTimer, *deadline, [this] { step(Tick{}); });
   else
-    loop_.disarm("agent");
+    loop_.disarm(kDeadlineTimer);
+  if (core_.next_reading() == window_due_) return;
+  window_due_ = core_.next_reading();
+  loop_.arm(kWindowTimer, window_due_, [this] { close_window(); });
 }
 
 void AgentShell::carry_out(const Spawn& effect) {
@@ -150,8 +159,10 @@ void AgentShell::read_socket(RankId rank, Watched& watched) {
 void AgentShell::read_output(RankId rank, Watched& watched, size_t index) {
   RankOutput& output = watched.process->outputs()[index];
   take_lines(rank, *watched.process, output, output.read());
-  // An exhausted one is watched again at the next window.
-  if (output.has_ended() || output.is_exhausted()) watched.outputs[index].reset();
+  if (!output.has_ended() && !output.is_exhausted()) return;
+  watched.outputs[index].reset();
+  if (output.is_exhausted())
+    loop_.arm(kOutputTimer, os::now() + kWindowInterval, [this] { renew_outputs(); });
 }
 
 void AgentShell::take_lines(RankId rank, RankProcess& process, const RankOutput& output,
@@ -212,16 +223,18 @@ void AgentShell::close_window() {
   for (auto& [rank, watched] : processes_) {
     window_.views.push_back(watched.process->view());
     collect_measurements(rank, *watched.process);
+  }
+  renew_outputs();
+  step(std::exchange(window_, {}));
+}
+
+void AgentShell::renew_outputs() {
+  for (auto& [rank, watched] : processes_)
     for (size_t i = 0; i < watched.outputs.size(); ++i) {
       RankOutput& output = watched.process->outputs()[i];
       output.renew_budget();
       if (!watched.outputs[i] && !output.has_ended()) watch_output(rank, watched, i);
     }
-  }
-  step(std::exchange(window_, {}));
-  // The next one on the old beat, unless that is past.
-  window_due_ = std::max(window_due_ + kWindowInterval, now + kWindowInterval / 2);
-  loop_.arm("window", window_due_, [this] { close_window(); });
 }
 
 }  // namespace paceline::agent

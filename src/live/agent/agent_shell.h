@@ -70,14 +70,15 @@ class AgentShell {
   void keep_evidence(RankId rank, RankProcess& process);
   void collect_measurements(RankId rank, RankProcess& process);
   void close_window();
-  void arm_deadline();
+  void renew_outputs();
+  void arm_timers();
 
   os::Loop& loop_;
   Options options_;
   AgentCore core_;
   std::map<RankId, Watched> processes_;
-  Instant window_due_;
-  RingsRead window_;  // what the next one will carry
+  Instant window_due_;  // its timer
+  RingsRead window_;    // what the next one will carry
   bool is_stepping_ = false;
   // What a carried out effect made happen, for the step after this one.
   std::vector<Event> pending_;

@@ -13,7 +13,7 @@ namespace paceline::agent {
 
 class RankOutput {
  public:
-  // What is taken from one pipe between two windows. A rank that prints more waits in its own
+  // What is taken from one pipe in kWindowInterval. A rank that prints more waits in its own
   // write, instead of flooding the stream to the controller.
   static constexpr size_t kBudgetBytes = 64u << 10;
   static constexpr size_t kBudgetLines = 500;

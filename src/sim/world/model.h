@@ -33,6 +33,7 @@ struct Model {
   uint64_t state_bytes = 64'000'000;
   Duration heal_time = Duration::milliseconds(80);       // to move the registered state
   Duration window = Duration::milliseconds(50);          // between reports of an agent
+  Duration quiet_window = Duration::milliseconds(200);   // the same while all goes as usual
   Duration peer_silence = Duration::milliseconds(300);   // until a rank misses a peer
   Duration connect_limit = Duration::seconds(2);         // until a rank gives a connection up
   Duration silence_limit = Duration::milliseconds(500);  // until the controller misses an agent

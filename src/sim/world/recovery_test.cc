@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <vector>
 
 #include "sim/world/world.h"
 
@@ -107,6 +109,62 @@ TEST(Recovery, SkippedContribution_IsMismatchedAndFoundInASecond) {
   EXPECT_EQ(incident.rank->slot, SlotId(5));
   EXPECT_LE(incident.detected - (Instant() + kFaultAt), Duration::milliseconds(700));
   EXPECT_TRUE(incident.recovered);
+}
+
+// --- Calm times ---
+//
+// Agents report less often while all goes as usual. Whatever happens then is found as if they did
+// not, at whichever moment between two reports it happens.
+
+struct Found {
+  Duration after;
+  uint64_t events = 0;  // of the whole run
+};
+
+Found found_after(const std::function<void(World&)>& fault, IncidentKind kind, Duration at,
+                  Duration quiet_window) {
+  Model model = model_of(4);
+  model.steps = 300;
+  model.quiet_window = quiet_window;
+  World world(model);
+  world.queue().after(at, [&] { fault(world); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  EXPECT_EQ(outcome.incidents.size(), 1u);
+  if (outcome.incidents.size() != 1) return {};
+  EXPECT_EQ(outcome.incidents[0].kind, kind);
+  return {.after = outcome.incidents[0].detected - (Instant() + at), .events = outcome.events};
+}
+
+TEST(Recovery, FaultInCalmTimes_IsFoundAsSoonAsInLivelyOnes) {
+  struct Case {
+    const char* name;
+    std::function<void(World&)> fault;
+    IncidentKind kind;
+    Duration limit;
+  };
+  const std::vector<Case> cases = {
+      {"killed", [](World& w) { w.kill_rank(SlotId(2)); }, IncidentKind::Crash,
+       Duration::milliseconds(5)},
+      {"stopped", [](World& w) { w.freeze_rank(SlotId(2)); }, IncidentKind::Hang,
+       Duration::milliseconds(700)},
+      {"skips", [](World& w) { w.skip_on_rank(SlotId(2)); }, IncidentKind::Hang,
+       Duration::milliseconds(500)},
+      {"hangs", [](World& w) { w.hang_rank(SlotId(2)); }, IncidentKind::Hang,
+       Duration::milliseconds(2400)},
+      {"host lost", [](World& w) { w.lose_host(2, Duration::seconds(3)); }, IncidentKind::HostLost,
+       Duration::milliseconds(550)}};
+  for (const Case& c : cases) {
+    for (int64_t offset_ms = 0; offset_ms < 200; offset_ms += 23) {
+      const Duration at = kFaultAt + Duration::milliseconds(offset_ms);
+      const Found lively = found_after(c.fault, c.kind, at, Model().window);
+      const Found calm = found_after(c.fault, c.kind, at, Model().quiet_window);
+      EXPECT_LE(calm.after, c.limit) << c.name << " " << offset_ms << " ms later";
+      EXPECT_LE(calm.after, lively.after + Duration::milliseconds(60))
+          << c.name << " " << offset_ms << " ms later";
+      EXPECT_LT(calm.events, lively.events) << "no time was calm";
+    }
+  }
 }
 
 TEST(Recovery, FrozenSpare_IsFoundAndReplaced) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,8 @@ struct World::SimulatedHost {
   HostId id;
   std::unique_ptr<agent::AgentCore> agent;
   uint64_t agent_life = 0;
-  uint64_t stream = 0;  // counts streams; messages of an older one are lost
+  std::optional<Instant> reading_at;  // its timer for the rings
+  uint64_t stream = 0;                // counts streams; messages of an older one are lost
   bool is_stream_up = false;
   bool is_frozen = false;
   std::vector<Action> frozen_actions;

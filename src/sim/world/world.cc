@@ -108,15 +108,15 @@ void World::observe(const JobEvent& event) {
 
 void World::start_agent(SimulatedHost& host) {
   ++host.agent_life;
-  host.agent =
-      std::make_unique<agent::AgentCore>(agent::Config{.host_name = str("host", host.index),
-                                                       .agent_instance = host.agent_life,
-                                                       .address = host.index + 1},
-                                         queue_.now());
+  host.agent = std::make_unique<agent::AgentCore>(
+      agent::Config{.host_name = str("host", host.index),
+                    .agent_instance = host.agent_life,
+                    .address = host.index + 1,
+                    .windows = {.lively = model_.window, .calm = model_.quiet_window}},
+      queue_.now());
   connect(host);
-  queue_.after(model_.window, [this, &host, life = host.agent_life] {
-    if (life == host.agent_life) read_rings(host);
-  });
+  host.reading_at.reset();
+  arm_reading(host);
 }
 
 void World::connect(SimulatedHost& host) {
@@ -134,6 +134,17 @@ void World::agent_step(SimulatedHost& host, const agent::Event& event) {
   if (!host.agent) return;
   host.agent->step(queue_.now(), event);
   for (agent::Effect& effect : host.agent->take_effects()) carry_out(host, std::move(effect));
+  arm_reading(host);
+}
+
+void World::arm_reading(SimulatedHost& host) {
+  if (!host.agent) return;
+  const Instant due = host.agent->next_reading();
+  if (host.reading_at && *host.reading_at <= due) return;
+  host.reading_at = due;
+  queue_.at(due, [this, &host, life = host.agent_life, due] {
+    if (life == host.agent_life && host.reading_at == due) read_rings(host);
+  });
 }
 
 void World::carry_out(SimulatedHost& host, agent::Effect effect) {
@@ -210,9 +221,12 @@ void World::end_process(RankId id, End end) {
       agent::ProcessEnded{.rank = id, .is_killed = end.is_killed, .code = end.code, .view = view});
 }
 
+// A host that is frozen reads when it thaws: until then its timer has run out and no other is
+// armed.
 void World::read_rings(SimulatedHost& host) {
   host.run([this, &host, due = queue_.now()] {
     if (!host.agent) return;
+    host.reading_at.reset();
     agent::RingsRead rings;
     rings.blind = queue_.now() - due;
     std::erase_if(host.ranks, [](const SimulatedRank* rank) { return !rank->is_alive(); });
@@ -222,9 +236,6 @@ void World::read_rings(SimulatedHost& host) {
         rings.samples.emplace_back(rank->id(), sample);
     }
     agent_step(host, std::move(rings));
-    queue_.after(model_.window, [this, &host, life = host.agent_life] {
-      if (life == host.agent_life) read_rings(host);
-    });
   });
 }
 

@@ -113,6 +113,7 @@ class World {
     int32_t code = 9;  // signal or exit code
   };
   void end_process(RankId rank, End end);
+  void arm_reading(SimulatedHost& host);
   void read_rings(SimulatedHost& host);
   void connect(SimulatedHost& host);
   void controller_step(const control::Event& event);
