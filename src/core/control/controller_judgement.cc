@@ -52,12 +52,9 @@ RecoveryMode ControllerCore::State::mode_of(const char* scope) const {
 
 // --- What is measured ---
 
-void ControllerCore::State::measure(const Window& window) {
-  judgement_.hangs.observe(now_, window);
-  for (const RankView& view : window.views) judgement_.measured.insert(view.rank);
-}
-
 void ControllerCore::State::measure(RankId rank, const RankSample& sample) {
+  const Slot* slot = roster_.find(rank);
+  if (slot == nullptr || !slot->is_alive()) return;  // nothing is judged by the last it has said
   judgement_.measured.insert(rank);
   judgement_.history.add(rank, sample);
   judgement_.hangs.add_sample(rank, sample);
@@ -65,11 +62,12 @@ void ControllerCore::State::measure(RankId rank, const RankSample& sample) {
 }
 
 void ControllerCore::State::forget_the_gone() {
+  if (judgement_.turnover == roster_.turnover()) return;
+  judgement_.turnover = roster_.turnover();
   std::erase_if(judgement_.measured, [this](RankId rank) {
     const Slot* slot = roster_.find(rank);
     if (slot != nullptr && slot->is_alive()) return false;
     judgement_.history.forget(rank);
-    judgement_.hangs.forget(rank);
     judgement_.stragglers.forget(rank);
     judgement_.relieved.erase(rank);
     end_slowness(rank, "its process has ended");

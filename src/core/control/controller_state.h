@@ -226,7 +226,6 @@ class ControllerCore::State {
   // --- controller_judgement.cc ---
   RecoveryMode mode_of(const char* scope) const;
   void set_mode(const RecoveryModeSet& change);
-  void measure(const Window& window);
   void measure(RankId rank, const RankSample& sample);
   void forget_the_gone();
   Duration launch_time() const;

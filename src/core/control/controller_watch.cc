@@ -18,7 +18,7 @@ void ControllerCore::State::take_window(HostId, const Window& window) {
       note_commit(view.committed, view.step, view.epoch);
     if (membership_) membership_->entered(view.rank, view.epoch);
   }
-  measure(window);
+  judgement_.hangs.observe(now_, window);
   for (const auto& [rank, sample] : window.samples) take_sample(rank, sample);
   for (const RankMetric& metric : window.metrics) watch(metric);
 }

@@ -45,8 +45,9 @@ struct Judgement {
   recovery::StragglerDetector stragglers;
   std::map<std::string, RecoveryMode> modes;  // of detectors that have their own
 
-  std::optional<Instant> last_at;  // judged last
-  std::set<RankId> measured;       // ranks that the detectors know
+  std::optional<Instant> last_at;    // judged last
+  std::set<RankId> measured;         // ranks that history and stragglers know
+  std::optional<uint64_t> turnover;  // of the roster, when those that are gone were last forgotten
   Turn judged_pace_at;
 
   // Open incidents that nothing is done about.

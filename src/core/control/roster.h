@@ -112,9 +112,14 @@ class Roster {
   void set(Slot& slot, SlotState state) {
     --counts_[index_of(slot.state)];
     ++counts_[index_of(state)];
+    if (state == SlotState::Ending || state == SlotState::Empty || state == SlotState::Starting)
+      ++turnover_;
     slot.state.value_ = state;
   }
   uint32_t count(SlotState state) const { return counts_[index_of(state)]; }
+  // Processes that were given up or asked for, in all. As long as it stays the same, so do those
+  // that are alive.
+  uint64_t turnover() const { return turnover_; }
   // False: no slot is joining. O(1).
   bool may_have_joining() const {
     return count(SlotState::Starting) + count(SlotState::Up) + count(SlotState::Healing) +
@@ -148,6 +153,7 @@ class Roster {
   static size_t index_of(SlotState state) { return static_cast<size_t>(state); }
 
   std::array<uint32_t, kStates> counts_{};
+  uint64_t turnover_ = 0;
   std::vector<Slot*> by_id_;
 };
 

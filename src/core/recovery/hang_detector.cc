@@ -1,6 +1,7 @@
 #include "core/recovery/hang_detector.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/str.h"
 #include "core/model/quiet_window.h"
@@ -44,7 +45,13 @@ const char* how_it_stays(Duration cpu_time, Duration stay) {
 
 void HangDetector::observe(Instant now, const Window& window) {
   for (const RankView& view : window.views) {
-    Watched& watched = watched_[view.rank];
+    const uint32_t slot = view.rank.slot.value();
+    if (slot >= kMaxRanks) continue;  // no rank of any job
+    if (slot >= watched_.size()) watched_.resize(slot + 1);
+    Watched& watched = watched_[slot];
+    const Incarnation known = watched.view.rank.incarnation;
+    if (view.rank.incarnation < known) continue;  // another process has taken its place
+    if (view.rank.incarnation > known) watched = {};
     const bool has_moved = watched.view.committed != view.committed ||
                            watched.view.phase_since != view.phase_since ||
                            (watched.view.is_stopped && !view.is_stopped) ||
@@ -58,6 +65,16 @@ void HangDetector::observe(Instant now, const Window& window) {
     take_view(watched, view, window);
     watched.heard = now;
   }
+}
+
+HangDetector::Watched* HangDetector::find(RankId rank) {
+  return const_cast<Watched*>(std::as_const(*this).find(rank));
+}
+
+const HangDetector::Watched* HangDetector::find(RankId rank) const {
+  if (rank.slot.value() >= watched_.size()) return nullptr;
+  const Watched& watched = watched_[rank.slot.value()];
+  return watched.view.rank == rank ? &watched : nullptr;
 }
 
 void HangDetector::take_view(Watched& watched, const RankView& view, const Window& window) {
@@ -80,22 +97,21 @@ void HangDetector::take_view(Watched& watched, const RankView& view, const Windo
 }
 
 void HangDetector::add_sample(RankId rank, const RankSample& sample) {
-  if (const auto found = watched_.find(rank); found != watched_.end())
-    found->second.last_sample = sample;
+  if (Watched* watched = find(rank)) watched->last_sample = sample;
 }
 
 void HangDetector::credit_all(Duration blind) {
-  for (auto& [rank, watched] : watched_) {
+  for (Watched& watched : watched_) {
     watched.phase_credit += blind;
     watched.beat_credit += blind;
     watched.stopped_since.reset();
-    watched.stuck_since.reset();
   }
+  stuck_since_.clear();
 }
 
 bool HangDetector::has_moved_since(RankId rank, Instant found) const {
-  const auto known = watched_.find(rank);
-  return known != watched_.end() && known->second.moved > found;
+  const Watched* watched = find(rank);
+  return watched != nullptr && watched->moved > found;
 }
 
 bool HangDetector::is_fresh(const Watched& watched, Instant now) {
@@ -231,10 +247,9 @@ std::vector<HangFinding> HangDetector::judge(Instant now, const std::vector<Rank
   std::vector<HangFinding> findings;
   std::vector<Watched*> fresh;
   fresh.reserve(members.size());
-  for (const RankId rank : members) {
-    const auto found = watched_.find(rank);
-    if (found != watched_.end() && is_fresh(found->second, now)) fresh.push_back(&found->second);
-  }
+  for (const RankId rank : members)
+    if (Watched* watched = find(rank); watched != nullptr && is_fresh(*watched, now))
+      fresh.push_back(watched);
   const size_t stale = members.size() - fresh.size();
   judge_stopped(now, {.fresh = fresh, .stale = stale}, history, findings);
   if (findings.empty() && stale == 0) judge_stuck(now, fresh, history, findings);
@@ -244,17 +259,15 @@ std::vector<HangFinding> HangDetector::judge(Instant now, const std::vector<Rank
 std::optional<HangFinding> HangDetector::judge_joiner(Instant now, RankId joiner,
                                                       const std::vector<RankId>& members,
                                                       const RunHistory& history) {
-  const auto found = watched_.find(joiner);
-  if (found == watched_.end() || !is_fresh(found->second, now)) return std::nullopt;
-  Watched& watched = found->second;
+  Watched* watched = find(joiner);
+  if (watched == nullptr || !is_fresh(*watched, now)) return std::nullopt;
   const bool is_anyone_running = std::any_of(members.begin(), members.end(), [&](RankId member) {
-    const auto known = watched_.find(member);
-    return known != watched_.end() && is_fresh(known->second, now) &&
-           !known->second.view.is_stopped;
+    const Watched* known = find(member);
+    return known != nullptr && is_fresh(*known, now) && !known->view.is_stopped;
   });
   const std::optional<Suspicion> suspicion =
-      is_anyone_running ? suspect_joiner(watched, history) : std::nullopt;
-  if (!is_confirmed(watched.stopped_since, now, suspicion.has_value())) return std::nullopt;
+      is_anyone_running ? suspect_joiner(*watched, history) : std::nullopt;
+  if (!is_confirmed(watched->stopped_since, now, suspicion.has_value())) return std::nullopt;
   HangFinding finding = finding_of(joiner, *suspicion, "on its way to be a member");
   finding.may_act = suspicion->hang_class != HangClass::Traced;
   return finding;
@@ -281,38 +294,26 @@ void HangDetector::judge_stopped(Instant now, const Seen& members, const RunHist
 
 void HangDetector::judge_stuck(Instant now, const std::vector<Watched*>& members,
                                const RunHistory& history, std::vector<HangFinding>& findings) {
+  const std::map<RankId, Instant> since = std::exchange(stuck_since_, {});
   Turn newest;
   for (const Watched* watched : members) newest = std::max(newest, watched->view.committed);
-  std::vector<std::pair<Watched*, Suspicion>> suspects;
+  std::map<RankId, Suspicion> suspects;
   size_t waiting = 0;
   Duration shortest_wait = Duration::max();
-  bool is_anyone_busy = false;
-  for (Watched* each : members) {
-    const Watched& watched = *each;
-    if (const std::optional<Suspicion> suspicion = suspect_stuck(watched, newest, history)) {
-      suspects.emplace_back(each, *suspicion);
-    } else if (is_waiting(watched.view.phase)) {
+  for (const Watched* watched : members) {
+    const RankView& view = watched->view;
+    if (std::optional<Suspicion> suspicion = suspect_stuck(*watched, newest, history)) {
+      suspects.emplace(view.rank, *std::move(suspicion));
+    } else if (is_waiting(view.phase)) {
       ++waiting;
       shortest_wait =
-          std::min(shortest_wait, watched.at - watched.view.phase_since - watched.phase_credit);
+          std::min(shortest_wait, watched->at - view.phase_since - watched->phase_credit);
     } else {
-      is_anyone_busy = true;  // and may be so: nobody can be blamed yet
+      return;  // it is busy, and may be so: nobody can be blamed yet
     }
   }
-  // When most of them are away it is what the program does, not what a rank suffers.
-  const bool is_evident = !is_anyone_busy && waiting > 0 && suspects.size() * 2 <= members.size();
-  std::map<RankId, Suspicion> evident;
-  for (auto& [watched, suspicion] : suspects)
-    if (is_evident) evident.emplace(watched->view.rank, suspicion);
-  for (Watched* watched : members) {
-    const RankId rank = watched->view.rank;
-    const auto found = evident.find(rank);
-    if (is_confirmed(watched->stuck_since, now, found != evident.end()))
-      findings.push_back(
-          finding_of(rank, found->second, str(waiting, " others wait for it at turn ", newest)));
-  }
   const Duration limit = collective_limit(history);
-  if (suspects.empty() && !is_anyone_busy && waiting > 1 && shortest_wait >= limit)
+  if (suspects.empty() && waiting > 1 && shortest_wait >= limit)
     findings.push_back(
         {.hang_class = HangClass::Stuck,
          .rank = std::nullopt,
@@ -321,6 +322,16 @@ void HangDetector::judge_stuck(Instant now, const std::vector<Watched*>& members
          .limit = limit,
          .evidence = str("all ", waiting, " ranks have been in the collective of turn ", newest,
                          " for ", shortest_wait, ", limit ", limit)});
+  // When most of them are away it is what the program does, not what a rank suffers.
+  if (waiting == 0 || suspects.size() * 2 > members.size()) return;
+  for (const auto& [rank, suspicion] : suspects) {
+    const auto before = since.find(rank);
+    const Instant first = before == since.end() ? now : before->second;
+    stuck_since_[rank] = first;
+    if (now - first >= kConfirmation)
+      findings.push_back(
+          finding_of(rank, suspicion, str(waiting, " others wait for it at turn ", newest)));
+  }
 }
 
 }  // namespace paceline::recovery

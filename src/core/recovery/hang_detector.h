@@ -19,7 +19,7 @@
 // and time under a debugger are credited to every stay that they fall into.
 //
 // All lengths are measured on the clock of the rank's own host; hosts' clocks are never compared.
-// Pure. Cost of judge(): O(members).
+// Pure. Cost of judge(): O(members); what is more than a look at each is done once nobody is busy.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,6 @@ class HangDetector {
   void add_sample(RankId rank, const RankSample& sample);
   // The observer itself did not run for so long.
   void credit_all(Duration blind);
-  void forget(RankId rank) { watched_.erase(rank); }
 
   // Findings about `members`, the ranks of the epoch in force; each is given again at every call
   // for as long as it holds. A finding must have held in two calls at least kConfirmation apart.
@@ -76,7 +75,7 @@ class HangDetector {
     Instant moved;               // controller's clock: last sign of going on
     Duration cpu_time_at_entry;  // of its phase
     std::optional<RankSample> last_sample;
-    std::optional<Instant> stopped_since, stuck_since;  // suspected since; controller's clock
+    std::optional<Instant> stopped_since;  // suspected since; controller's clock
   };
   // The members, as far as their last view tells of the present.
   struct Seen {
@@ -90,6 +89,8 @@ class HangDetector {
     std::string what;
   };
 
+  Watched* find(RankId rank);
+  const Watched* find(RankId rank) const;
   static void take_view(Watched& watched, const RankView& view, const Window& window);
   static bool is_fresh(const Watched& watched, Instant now);
   static Duration beat_age(const Watched& watched);
@@ -106,10 +107,11 @@ class HangDetector {
   static void judge_stopped(Instant now, const Seen& members, const RunHistory& history,
                             std::vector<HangFinding>& findings);
   // REQUIRES: all members have been seen of late.
-  static void judge_stuck(Instant now, const std::vector<Watched*>& members,
-                          const RunHistory& history, std::vector<HangFinding>& findings);
+  void judge_stuck(Instant now, const std::vector<Watched*>& members, const RunHistory& history,
+                   std::vector<HangFinding>& findings);
 
-  std::map<RankId, Watched> watched_;
+  std::vector<Watched> watched_;           // by slot: the newest process that was seen there
+  std::map<RankId, Instant> stuck_since_;  // who was at the last judgement; controller's clock
 };
 
 }  // namespace paceline::recovery

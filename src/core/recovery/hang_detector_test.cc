@@ -302,6 +302,28 @@ TEST(HangDetector, AllInTheCollectiveForEver_IsFoundWithoutACulprit) {
   EXPECT_EQ(findings[0].hang_class, HangClass::Stuck);
 }
 
+TEST(HangDetector, LateWindowOfAnEarlierProcess_ChangesNothing) {
+  Cluster cluster(4);
+  cluster.commit(40);
+  Window late{
+      .at = cluster.now(), .blind = {}, .views = {cluster.view(2)}, .samples = {}, .metrics = {}};
+  const RankId next{SlotId(2), Incarnation(2)};
+  cluster.view(2).rank = next;
+  cluster.window();
+  cluster.detector().observe(cluster.now(), late);
+  EXPECT_TRUE(cluster.detector().has_moved_since(next, Instant()));
+  EXPECT_FALSE(cluster.detector().has_moved_since(rank_of(2), Instant()));
+}
+
+TEST(HangDetector, RankThatNoJobCanHave_IsNotWatched) {
+  HangDetector detector;
+  RankView view;
+  view.rank = rank_of(UINT32_MAX);
+  const Instant now = Instant() + Duration::seconds(1);
+  detector.observe(now, {.at = now, .blind = {}, .views = {view}, .samples = {}, .metrics = {}});
+  EXPECT_FALSE(detector.has_moved_since(view.rank, Instant()));
+}
+
 // Steps of random length, 1 % of them 20 times as long on one rank or on all, unannounced; agents
 // that are late now and then.
 TEST(HangDetector, CleanNoise_RaisesNoAlarm) {
