@@ -17,6 +17,11 @@ constexpr int kConnectLimitMs = 1000;
 // Between hosts a connection may die without a word; on one machine the kernel always tells.
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveLimitMs = 5'000;
+// Messages are small, and each arrives in one piece: with windows that hold many of them there is
+// nothing to measure, and measuring costs a ping and its answer, with the threads that they wake,
+// for nearly every message.
+constexpr int kMeasuresBandwidth = 0;
+constexpr int kStreamWindowBytes = 1 << 20;
 
 }  // namespace
 
@@ -31,6 +36,8 @@ std::shared_ptr<grpc::Channel> open_channel(const std::string& address) {
   // A channel is one connection of its own, not shared with others of the process.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, kMeasuresBandwidth);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   if (!is_local(address)) {
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveLimitMs);
@@ -45,6 +52,8 @@ void add_token(grpc::ClientContext& context, const std::string& token) {
 
 void limit_server(grpc::ServerBuilder& builder, const std::string& address) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, kMeasuresBandwidth);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   // Two controllers must not share one port.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   if (is_local(address)) return;

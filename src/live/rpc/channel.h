@@ -23,6 +23,9 @@ inline constexpr int kMaxUnhandled = 32;
 
 bool is_local(const std::string& address);
 
+// In the metadata that begin an agent's stream: it was let in. Those of a refused call are empty.
+inline constexpr const char* kWelcomeKey = "paceline-welcome";
+
 std::shared_ptr<grpc::Channel> open_channel(const std::string& address);
 void add_token(grpc::ClientContext& context, const std::string& token);
 

@@ -7,6 +7,7 @@ namespace paceline::rpc {
 void AgentServerStream::start() {
   const os::MutexLock lock(mutex_);
   if (has_finished()) return;
+  context_.AddInitialMetadata(kWelcomeKey, "1");
   StartSendInitialMetadata();  // tells the agent that its token was right
   read_next();
 }
