@@ -1,5 +1,6 @@
 #include "live/controller/controller_shell.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 #include <variant>
@@ -17,6 +18,17 @@ constexpr const char* kEndTimer = "controller.end";
 // For agents to take their Shutdown, then for watchers to read the end.
 constexpr Duration kLingerLimit = Duration::seconds(2);
 constexpr Duration kCloseLimit = Duration::seconds(1);
+constexpr const char* kWatchTimer = "controller.watch";
+// What agents report at about the same time makes events that wait for each other.
+constexpr Duration kWatchDelay = Duration::milliseconds(50);
+constexpr size_t kMostUntold = 1000;
+constexpr size_t kMostInMessage = 100;  // far below what one may be long
+
+// Comes all the time while a job runs, and nobody acts upon it.
+bool is_measurement(const JobEvent& event) {
+  return std::holds_alternative<JobProgress>(event) ||
+         std::holds_alternative<TurnCommitted>(event) || std::holds_alternative<RankMetric>(event);
+}
 
 }  // namespace
 
@@ -26,6 +38,7 @@ ControllerShell::ControllerShell(os::Loop& loop, std::unique_ptr<StateMachine> m
 ControllerShell::~ControllerShell() {
   loop_.disarm(kCoreTimer);
   loop_.disarm(kEndTimer);
+  loop_.disarm(kWatchTimer);
 }
 
 Result<std::unique_ptr<ControllerShell>> ControllerShell::open(
@@ -85,7 +98,7 @@ void ControllerShell::carry_out() {
     // The machine sends what is desired again when the host connects.
     if (stream != stream_of_host_.end()) server_->send(stream->second, send.command);
   }
-  for (const JobEvent& event : effects.watch) tell_watchers(event);
+  tell_watchers(effects.watch);
   arm_timer();
   end_when_quiet();
   if (effects.find_checkpoint) find_checkpoint(*effects.find_checkpoint);
@@ -99,9 +112,30 @@ void ControllerShell::find_checkpoint(const std::string& directory) {
       .path = entries.front().path, .step = newest.step, .committed = newest.order.committed});
 }
 
-void ControllerShell::tell_watchers(const JobEvent& event) {
-  board_.note(event);
-  for (const rpc::StreamId watcher : watchers_) server_->send(watcher, event);
+void ControllerShell::tell_watchers(const std::vector<JobEvent>& events) {
+  if (events.empty()) return;
+  for (const JobEvent& event : events) board_.note(event);
+  if (watchers_.empty()) return;
+  if (untold_.empty())
+    loop_.arm(kWatchTimer, os::now() + kWatchDelay, [this] { send_to_watchers(); });
+  untold_.insert(untold_.end(), events.begin(), events.end());
+  const bool can_wait = std::all_of(events.begin(), events.end(), is_measurement);
+  if (!can_wait || untold_.size() >= kMostUntold) send_to_watchers();
+}
+
+void ControllerShell::send_to_watchers() {
+  loop_.disarm(kWatchTimer);
+  if (untold_.empty()) return;
+  for (const rpc::StreamId watcher : watchers_) send_all(watcher, untold_);
+  untold_.clear();
+}
+
+void ControllerShell::send_all(rpc::StreamId watcher, std::span<const JobEvent> events) {
+  while (!events.empty()) {
+    const size_t count = std::min(events.size(), kMostInMessage);
+    server_->send(watcher, events.first(count));
+    events = events.subspan(count);
+  }
 }
 
 void ControllerShell::arm_timer() {
@@ -173,8 +207,9 @@ void ControllerShell::agent_closed(rpc::StreamId stream) {
 // --- Watchers and commands
 
 void ControllerShell::watcher_opened(rpc::StreamId stream) {
+  send_to_watchers();  // what is contains it
   watchers_.insert(stream);
-  for (const JobEvent& event : board_.what_is()) server_->send(stream, event);
+  send_all(stream, board_.what_is());
   if (is_closing_) server_->close(stream);
 }
 
@@ -230,6 +265,7 @@ void ControllerShell::end_when_quiet() {
 void ControllerShell::close_watchers() {
   if (!is_closing_) loop_.arm(kEndTimer, os::now() + kCloseLimit, [this] { end({}); });
   is_closing_ = true;
+  send_to_watchers();
   for (const rpc::StreamId watcher : watchers_) server_->close(watcher);
   if (watchers_.empty()) end({});
 }

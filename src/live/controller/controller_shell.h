@@ -17,7 +17,9 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "live/controller/state_machine.h"
@@ -69,7 +71,9 @@ class ControllerShell final : public rpc::ControllerHandler {
   void carry_out();
   // Answers the machine's question for the newest checkpoint.
   void find_checkpoint(const std::string& directory);
-  void tell_watchers(const JobEvent& event);
+  void tell_watchers(const std::vector<JobEvent>& events);
+  void send_to_watchers();
+  void send_all(rpc::StreamId watcher, std::span<const JobEvent> events);
   void arm_timer();
   // The id of a host that may be new; nullopt if its name could not be journaled.
   std::optional<HostId> host_of(const std::string& name);
@@ -92,6 +96,7 @@ class ControllerShell final : public rpc::ControllerHandler {
   std::set<rpc::StreamId> agents_;  // open streams, also those that have not said hello
   std::set<rpc::StreamId> watchers_;
   WatchBoard board_;
+  std::vector<JobEvent> untold_;  // noted on the board, not yet sent to the watchers
 
   bool has_had_agents_ = false;
   bool has_stop_signal_ = false;

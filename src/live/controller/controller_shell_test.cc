@@ -253,6 +253,54 @@ TEST_F(ControllerShellTest, JobEnds_WatcherHearsItAndTheLoopStops) {
   EXPECT_EQ(std::get<JobEnded>(events[1]).reason, "asked to");
 }
 
+TurnCommitted committed(uint64_t turn) {
+  TurnCommitted committed;
+  committed.turn = Turn(turn);
+  return committed;
+}
+
+TEST_F(ControllerShellTest, Measurements_ComeSoonAndBeforeWhatFollowsThem) {
+  script_.react = [this](const control::Event& event) {
+    control::Effects effects;
+    if (std::holds_alternative<control::Submit>(event))
+      effects.watch.emplace_back(JobStarted{.hosts = 1, .ranks = 1});
+    if (std::holds_alternative<control::RecoveryModeSet>(event))
+      for (uint64_t turn = 1; turn <= 250; ++turn)
+        effects.watch.emplace_back(committed(turn));
+    if (std::holds_alternative<control::StopRequested>(event)) {
+      effects.watch.emplace_back(committed(251));
+      effects.watch.emplace_back(JobEnded{.verdict = Verdict::Stopped, .reason = {}, .step = {}});
+      script_.is_finished = true;
+    }
+    return effects;
+  };
+  start_scripted();
+  std::vector<JobEvent> events;  // the client thread's until it is joined
+  std::thread client_thread([&] {
+    const auto client = rpc::ControllerClient::connect(address_, kLimit);
+    ASSERT_TRUE(client.has_value());
+    EXPECT_TRUE((*client)->submit(job()).has_value());
+    const auto take = [&](const JobEvent& event) {
+      events.push_back(event);
+      if (std::holds_alternative<JobStarted>(event)) {
+        EXPECT_TRUE((*client)->set_recovery(RecoveryMode::Act, "").has_value());
+      }
+      // Nothing has followed them that could not wait.
+      const auto* turn = std::get_if<TurnCommitted>(&event);
+      if (turn != nullptr && turn->turn == Turn(250)) {
+        EXPECT_TRUE((*client)->stop(false).has_value());
+      }
+    };
+    EXPECT_TRUE((*client)->watch({}, take).has_value());
+  });
+  loop_.run();
+  client_thread.join();
+  ASSERT_EQ(events.size(), 253u);
+  for (uint64_t turn = 1; turn <= 251; ++turn)
+    EXPECT_EQ(std::get<TurnCommitted>(events[turn]).turn, Turn(turn));
+  EXPECT_TRUE(std::holds_alternative<JobEnded>(events[252]));
+}
+
 TEST_F(ControllerShellTest, StopWithoutAJob_Ends) {
   start_scripted();
   shell_->request_stop();

@@ -65,14 +65,16 @@ class ControllerClient::State {
     Status broken;
     while (broken && reader->Read(&message)) {
       watched.has_heard = true;
-      Result<JobEvent> event = from_proto(message.event());
-      if (!event) {
-        broken = event.error();
-        context.TryCancel();
-        break;
+      for (const proto::JobEvent& each : message.event()) {
+        const Result<JobEvent> event = from_proto(each);
+        if (!event) {
+          broken = event.error();
+          context.TryCancel();
+          break;
+        }
+        on_event(*event);
+        watched.has_ended = watched.has_ended || std::holds_alternative<JobEnded>(*event);
       }
-      on_event(*event);
-      watched.has_ended = watched.has_ended || std::holds_alternative<JobEnded>(*event);
     }
     watched.status = reader->Finish();
     if (!broken) watched.status = to_grpc(broken);

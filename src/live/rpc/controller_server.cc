@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "base/str.h"
@@ -82,10 +83,10 @@ class ControllerServer::State final : public proto::Controller::CallbackService,
       agent->send(std::move(message));
     }
   }
-  void send(StreamId stream, const JobEvent& event) {
+  void send(StreamId stream, std::span<const JobEvent> events) {
     if (const std::shared_ptr<WatcherStream> watcher = find(watchers_, stream)) {
       proto::WatchEvent message;
-      *message.mutable_event() = to_proto(event);
+      for (const JobEvent& event : events) *message.add_event() = to_proto(event);
       watcher->send(std::move(message));
     }
   }
@@ -292,8 +293,8 @@ const std::string& ControllerServer::address() const { return state_->address();
 void ControllerServer::send(StreamId agent, const HostCommand& command) {
   state_->send(agent, command);
 }
-void ControllerServer::send(StreamId watcher, const JobEvent& event) {
-  state_->send(watcher, event);
+void ControllerServer::send(StreamId watcher, std::span<const JobEvent> events) {
+  state_->send(watcher, events);
 }
 void ControllerServer::close(StreamId stream) { state_->close(stream); }
 

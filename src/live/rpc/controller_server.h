@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -55,7 +56,8 @@ class ControllerServer {
 
   // Never block. A stream that is closed, or unknown, is ignored.
   void send(StreamId agent, const HostCommand& command);
-  void send(StreamId watcher, const JobEvent& event);
+  // In one message, which costs both sides less than one for each.
+  void send(StreamId watcher, std::span<const JobEvent> events);
   // Ends the stream in order, after what was sent; the handler hears of it when it is closed.
   void close(StreamId stream);
 

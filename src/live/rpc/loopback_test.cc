@@ -223,18 +223,22 @@ TEST_F(Loopback, Watcher_SurvivesARestartAndEndsWithTheJob) {
     is_done = true;
   });
   EXPECT_TRUE(run_until([&] { return handler_.watchers.size() == 1; }));
-  server_->send(handler_.watchers[0], JobEvent(Notice{.text = "first life"}));
-  EXPECT_TRUE(run_until([&] { return event_count == 1; }));
+  const std::vector<JobEvent> first_life = {Notice{.text = "first life"},
+                                            Notice{.text = "goes on"}};
+  server_->send(handler_.watchers[0], first_life);
+  EXPECT_TRUE(run_until([&] { return event_count == 2; }));
   server_.reset();
   listen(controller_.address);
   EXPECT_TRUE(run_until([&] { return handler_.watchers.size() == 2; }));
-  server_->send(handler_.watchers[1], JobEvent(JobEnded{.reason = "done", .step = Step()}));
+  const std::vector<JobEvent> last = {JobEnded{.reason = "done", .step = Step()}};
+  server_->send(handler_.watchers[1], last);
   server_->close(handler_.watchers[1]);
   EXPECT_TRUE(run_until([&] { return is_done.load(); }));
   watching.join();
-  ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(events[0], JobEvent(Notice{.text = "first life"}));
-  EXPECT_EQ(std::get<JobEnded>(events[1]).reason, "done");
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0], first_life[0]);
+  EXPECT_EQ(events[1], first_life[1]);
+  EXPECT_EQ(std::get<JobEnded>(events[2]).reason, "done");
 }
 
 TEST_F(Loopback, WatchCancelled_Returns) {
