@@ -41,7 +41,7 @@ def faults_of(case: str, random_numbers: random.Random, step: int, workload: Wor
     if case == "rank-meanwhile":
         return [schedule.Fault("kill-controller", step, other), schedule.Fault("kill", step, victim, None, 3000)]
     kind = "kill-agent" if case == "agent" else "kill-controller"
-    return [schedule.random_fault(random_numbers, kind, step, workload.ranks, workload.step_s)]
+    return [schedule.random_fault(random_numbers, kind, step, range(workload.ranks), workload.step_s)]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -78,7 +78,8 @@ def plan_of(arguments: argparse.Namespace, workload: Workload, pace: float) -> s
     numbers.shuffle(kinds)
     first = WARM_UP_STEPS + round(arguments.window_s * pace)
     between = BETWEEN_FAULTS_S * pace * PACE_WITH_FAULTS
-    faults = tuple(schedule.random_fault(numbers, kind, first + round(number * between), workload.ranks, workload.step_s)
+    ranks = range(workload.ranks)
+    faults = tuple(schedule.random_fault(numbers, kind, first + round(number * between), ranks, workload.step_s)
                    for number, kind in enumerate(kinds))
     steps = first + round(count * between + arguments.window_s * pace)
     return schedule.Schedule(arguments.seed, steps, faults)
