@@ -288,9 +288,12 @@ int RunSession::exit_code() const {
   const bool has_saved_itself = !options_.is_aware && record_.end()->step == Step(0);
   const bool has_checkpoint = !options_.checkpoint_directory.empty() &&
                               !checkpoint::list(options_.checkpoint_directory).empty();
-  const bool is_saved =
-      record_.end()->exit_code == kExitRequeue && (has_saved_itself || has_checkpoint);
-  if (stop_code_ && record_.end()->verdict == Verdict::Stopped && !is_saved) return *stop_code_;
+  const bool has_committed = record_.end()->step > Step(0);
+  const bool is_saved = record_.end()->exit_code == kExitRequeue
+                            ? has_saved_itself || has_checkpoint
+                            : has_checkpoint && !has_committed;  // what it resumed from still holds
+  if (stop_code_ && record_.end()->verdict == Verdict::Stopped)
+    return is_saved ? kExitRequeue : *stop_code_;
   return record_.end()->exit_code;
 }
 

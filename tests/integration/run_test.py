@@ -270,13 +270,14 @@ def interrupt(case: Case) -> None:
 
 def time_limit(case: Case) -> None:
     """124 with nothing saved; with a checkpoint 75, and the next run continues from there."""
-    limit = ["--local", "2", "--time-limit", "2s"]
+    limit = ["--local", "2", "--time-limit", "2s"]  # a loaded machine may not have begun by then
+    long_limit = ["--local", "2", "--time-limit", "6s"]
     trainer = ["--", case.tools.trainer, "--steps", "100000", "--micro-batch-ms", "5"]
     status, _, err = case.run(*limit, *trainer)
     expect(status == 124, f"exit code {status}, not 124\n{err}")
     expect("the time limit of 2s is reached; stopping" in err, err)
     saving = ["--checkpoint-dir", str(case.folder / "checkpoints"), "--checkpoint-every", "100000"]
-    status, _, err = case.run(*limit, *saving, *trainer)
+    status, _, err = case.run(*long_limit, *saving, *trainer)
     expect(status == 75, f"exit code {status}, not 75\n{err}")
     status, _, err = case.run(*limit, *saving, "--resume", *trainer)
     expect(status == 75 and "resuming at step" in err, f"exit code {status}\n{err}")

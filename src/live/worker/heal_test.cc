@@ -213,21 +213,32 @@ class HealScene {
   bool is_stopping_ = false;
 };
 
-TEST(HealFault, ByteFlippedInADonorsCopy_ChunkComesFromTheOther) {
+// False: all had been sent before the byte was flipped.
+bool is_chunk_taken_from_the_other() {
   HealScene scene([](Cluster& cluster) {
     const auto copy = snapshot_of(cluster.rank(HealScene::kDonor).process);
-    ASSERT_TRUE(copy.has_value()) << "it was freed before the joiner had it";
+    if (!copy) return;
     flip_byte(cluster.rank(HealScene::kDonor).process, copy->first + HealScene::kBallastBytes - 5);
   });
-  ASSERT_TRUE(scene.cluster().run());
-  ASSERT_TRUE(scene.was_in_the_middle());
+  EXPECT_TRUE(scene.cluster().run());
+  EXPECT_TRUE(scene.was_in_the_middle());
+  EXPECT_EQ(scene.cluster().digests(), std::set<uint64_t>{scene.reference()});
   const auto& heals = scene.cluster().rank(HealScene::kJoiner).heals;
-  ASSERT_EQ(heals.size(), 2u);
+  if (heals.empty()) return false;
+  EXPECT_EQ(heals.back().what, HealProgress::What::Level) << heals.back().detail;
+  if (heals.size() == 1) return false;
+  EXPECT_EQ(heals.size(), 2u);
   EXPECT_EQ(heals[0].what, HealProgress::What::ChunkRepaired);
   EXPECT_EQ(heals[0].donor, scene.cluster().rank(HealScene::kDonor).id) << "who is to blame";
   EXPECT_NE(heals[0].detail.find("taken again from"), std::string::npos) << heals[0].detail;
-  EXPECT_EQ(heals[1].what, HealProgress::What::Level) << heals[1].detail;
-  EXPECT_EQ(scene.cluster().digests(), std::set<uint64_t>{scene.reference()});
+  return true;
+}
+
+// How far the transfer gets before this process is awake to flip the byte is the machine's affair.
+TEST(HealFault, ByteFlippedInADonorsCopy_ChunkComesFromTheOther) {
+  constexpr int kMaxTries = 5;
+  int tries = 1;
+  while (!is_chunk_taken_from_the_other() && !HasFailure()) ASSERT_LT(tries++, kMaxTries);
 }
 
 TEST(HealFault, DonorKilled_JoinerTakesAllFromTheOther) {

@@ -192,7 +192,9 @@ void World::spawn(SimulatedHost& host, const agent::Spawn& effect) {
   if (ranks_.size() <= id.slot.value()) ranks_.resize(id.slot.value() + 1);
   auto& lives = ranks_[id.slot.value()];
   if (lives.size() <= id.incarnation.value()) lives.resize(id.incarnation.value() + 1);
-  lives[id.incarnation.value()] = std::move(rank);
+  std::unique_ptr<SimulatedRank>& place = lives[id.incarnation.value()];
+  if (place) replaced_.push_back(std::move(place));
+  place = std::move(rank);
   agent_step(host, agent::ProcessSpawned{id, process_id});
   queue_.after(model_.start_time, [this, id] {
     if (SimulatedRank* started = find(id)) started->say_hello();

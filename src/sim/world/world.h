@@ -150,6 +150,9 @@ class World {
   std::vector<std::unique_ptr<SimulatedHost>> hosts_;
   // [slot][incarnation]; the dead stay.
   std::vector<std::vector<std::unique_ptr<SimulatedRank>>> ranks_;
+  // Ended with their agent before the controller had heard of them: started again by the same id.
+  // What they had under way still finds them, dead.
+  std::vector<std::unique_ptr<SimulatedRank>> replaced_;
   std::map<RankId, std::set<RankId>> joiners_;
   std::map<uint32_t, Incident> incidents_;
   std::optional<JobEnded> ended_;
