@@ -265,8 +265,7 @@ TEST_F(ControllerShellTest, Measurements_ComeSoonAndBeforeWhatFollowsThem) {
     if (std::holds_alternative<control::Submit>(event))
       effects.watch.emplace_back(JobStarted{.hosts = 1, .ranks = 1});
     if (std::holds_alternative<control::RecoveryModeSet>(event))
-      for (uint64_t turn = 1; turn <= 250; ++turn)
-        effects.watch.emplace_back(committed(turn));
+      for (uint64_t turn = 1; turn <= 250; ++turn) effects.watch.emplace_back(committed(turn));
     if (std::holds_alternative<control::StopRequested>(event)) {
       effects.watch.emplace_back(committed(251));
       effects.watch.emplace_back(JobEnded{.verdict = Verdict::Stopped, .reason = {}, .step = {}});
