@@ -107,6 +107,42 @@ TEST_F(JoinerTest, StoppedDuringItsHeal_IsEndedAndStartedAgain) {
   EXPECT_TRUE(incidents_[id].recovered);
 }
 
+// The others make progress all the time: that is not its own.
+TEST_F(JoinerTest, ThatNeverHeals_IsGivenUpWithTheReason) {
+  start_to_heal();
+  RankId joiner = kJoiner;
+  uint32_t processes = 1;
+  uint64_t turn = kCommitted.value();
+  constexpr uint32_t kMost = 20;
+  for (uint32_t failed = 0; heal_ && failed < kMost; ++failed) {
+    const uint32_t attempt = std::exchange(heal_, std::nullopt)->attempt;
+    for (int i = 0; i < 3; ++i) commit(epoch_.number, Turn(++turn));
+    HealProgress progress;
+    progress.rank = joiner;
+    progress.attempt = attempt;
+    progress.what = HealProgress::What::Failed;
+    progress.donor = kMember;
+    progress.detail = "the gradient differs";
+    say(progress);
+    if (desires(joiner)) continue;
+    RankEnded ended;
+    ended.rank = joiner;
+    ended.how = RankEnded::How::Killed;
+    ended.was_ended_by_agent = true;
+    say(ended);
+    hear_agent_for(Duration::seconds(5));
+    joiner.incarnation = joiner.incarnation.next();
+    if (!desires(joiner)) break;
+    ++processes;
+    start(joiner);
+  }
+  EXPECT_EQ(processes, 3u) << "three restarts, and the first has been killed";
+  EXPECT_FALSE(heal_.has_value()) << "it goes on for ever";
+  ASSERT_FALSE(notices_.empty());
+  EXPECT_NE(notices_.back().find("giving up"), std::string::npos) << notices_.back();
+  EXPECT_NE(notices_.back().find("the gradient differs"), std::string::npos) << notices_.back();
+}
+
 TEST_F(JoinerTest, ControllerRestartedInAJobOfFewerHostsThanAskedFor_KnowsItsSize) {
   hosts_max_ = 2;
   start_to_heal();

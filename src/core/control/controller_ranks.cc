@@ -65,6 +65,7 @@ void ControllerCore::State::assign_process(Slot& slot, bool is_joiner) {
   slot.endpoint = {};
   slot.heal_attempt = 0;
   slot.heal_number = 0;
+  slot.unhealed_by.clear();
   slot.step_at_start = step_;
   slot.committed = {};
   slot.begun = 0;
@@ -341,14 +342,17 @@ void ControllerCore::State::give_up_or_restart(Slot& slot, const RankEnded& even
     }
     return;
   }
-  if (step_ > slot.step_at_start.next()) slot.restarts = 0;
+  // What the others have done meanwhile is no progress of a process that could not join them.
+  const bool is_unhealed = !slot.unhealed_by.empty();
+  if (step_ > slot.step_at_start.next() && !is_unhealed) slot.restarts = 0;
   ++slot.restarts;
   if (slot.restarts <= spec_.max_restarts) {
     slot.restart_at = slot.restarts == 1 ? now_ : now_ + kRestartPause * (slot.restarts - 1);
     return;
   }
-  const std::string reason =
-      describe_end(slot, event, str(" ", slot.restarts, " times without progress"));
+  const std::string times = str(" ", slot.restarts, " times without progress");
+  const std::string reason = is_unhealed ? str(describe(slot), " ", slot.unhealed_by, times)
+                                         : describe_end(slot, event, times);
   if (ended_by_itself(event)) {
     end_job(Verdict::Failed, exit_code_of(event), reason);
   } else {
@@ -382,8 +386,15 @@ void ControllerCore::State::send_heal(Slot& slot) {
   send(slot.host, Heal{slot.rank(), slot.heal_number, std::move(donors)});
 }
 
-// Two members on different hosts, not on the joiner's if there is a choice; lowest slots first,
-// turned by attempt so that a second try asks others.
+bool ControllerCore::State::has_share(const Slot& slot) const {
+  const Epoch& base = membership_->base();
+  const std::optional<MemberIndex> index = base.index_of(slot.rank());
+  return index && std::find(base.owner.begin(), base.owner.end(), *index) != base.owner.end();
+}
+
+// Two members on different hosts, not on the joiner's if there is a choice, then those that have
+// micro-batches, for the joiner is tried with one of the first donor's; lowest slots first, turned
+// by attempt so that a second try asks others.
 std::vector<Donor> ControllerCore::State::donors_for(const Slot& joiner) const {
   std::vector<const Slot*> candidates;
   for (const Member& member : membership_->base().members) {
@@ -397,6 +408,8 @@ std::vector<Donor> ControllerCore::State::donors_for(const Slot& joiner) const {
   std::rotate(candidates.begin(),
               candidates.begin() + static_cast<ptrdiff_t>(joiner.heal_attempt % candidates.size()),
               candidates.end());
+  std::stable_partition(candidates.begin(), candidates.end(),
+                        [&](const Slot* slot) { return has_share(*slot); });
   std::stable_partition(candidates.begin(), candidates.end(),
                         [&](const Slot* slot) { return slot->host != joiner.host; });
   std::vector<Donor> donors{{candidates[0]->rank(), candidates[0]->host, candidates[0]->endpoint}};
@@ -438,7 +451,7 @@ void ControllerCore::State::on(HostId host, const HealProgress& event) {
       if (membership_ && membership_->may_be_in_force(slot->rank())) membership_->reform({});
       if (slot->heal_attempt < kMaxHealAttempts) return;
       roster_.set(*slot, SlotState::Ending);
-      slot->restarts = spec_.max_restarts;
+      slot->unhealed_by = str("could not heal from ", event.donor, ": ", event.detail);
       desire(host);
       return;
   }

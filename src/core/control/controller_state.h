@@ -155,6 +155,7 @@ class ControllerCore::State {
   void send_heal(Slot& slot);
   void announce_pending();
   std::vector<Donor> donors_for(const Slot& slot) const;
+  bool has_share(const Slot& slot) const;
 
   // --- controller_spares.cc ---
   size_t count_idle_spares() const;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,8 @@ class OneHostTest : public ::testing::Test {
       if (const auto* changed = std::get_if<IncidentChanged>(&told)) {
         incident_ = changed->incident;
         incidents_[incident_->id] = *incident_;
+      } else if (const auto* notice = std::get_if<Notice>(&told)) {
+        notices_.push_back(notice->text);
       }
   }
   void take(const HostCommand& command) {
@@ -178,6 +181,7 @@ class OneHostTest : public ::testing::Test {
   Epoch epoch_;
   std::optional<Epoch> announced_;
   std::optional<Heal> heal_;
+  std::vector<std::string> notices_;
   std::optional<Incident> incident_;        // the newest word
   std::map<uint32_t, Incident> incidents_;  // the last word on each
 };

@@ -136,6 +136,27 @@ void StateDonor::give_digest(Turn committed, uint64_t digest) {
   }
 }
 
+bool StateDonor::wants_trial() const {
+  return std::any_of(joiners_.begin(), joiners_.end(), [this](const auto& each) {
+    return follows(each.second) && !each.second.has_trial;
+  });
+}
+
+void StateDonor::give_trial(const std::optional<Trial>& trial) {
+  FrameHeader header{.kind = FrameKind::HealTrial};
+  std::vector<std::byte> payload;
+  if (trial) {
+    header = trial_header(*trial);
+    payload = trial_payload(*trial);
+  }
+  for (auto& [id, joiner] : joiners_) {
+    if (!follows(joiner) || joiner.has_trial) continue;
+    joiner.has_trial = true;
+    header.high = EpochNumber(joiner.request);
+    send(id, joiner, header, payload);
+  }
+}
+
 void StateDonor::send_manifest(RankId id, const Joiner& joiner) {
   const Snapshot& snapshot = *joiner.snapshot;
   const uint64_t size_bytes = snapshot.size_bytes;

@@ -16,6 +16,7 @@
 #include "live/worker/heal.h"
 #include "live/worker/incoming.h"
 #include "live/worker/transport.h"
+#include "live/worker/trial.h"
 
 namespace paceline::worker {
 
@@ -48,6 +49,10 @@ class StateDonor {
   // A joiner that follows waits to hear what the state hashes to after `committed` turns.
   bool wants_digest(Turn committed) const;
   void give_digest(Turn committed, uint64_t digest);
+  // A joiner that follows waits for a trial, and has all that this rank has.
+  bool wants_trial() const;
+  // Of the running turn. Nothing: this rank has no micro-batch to make one of.
+  void give_trial(const std::optional<Trial>& trial);
   // The sums are complete and not yet committed to the buckets.
   void committing(Turn turn, bool is_flagged, std::vector<Bucket>& buckets);
   void entered(const Epoch& epoch);
@@ -73,6 +78,7 @@ class StateDonor {
     bool is_copying = false;
     std::vector<Waiting> behind_copy;
     bool has_digest = false;
+    bool has_trial = false;
     // Shared by the joiners that take the same copy and the frames that carry it. Nothing once the
     // joiner has all of it.
     std::shared_ptr<const Snapshot> snapshot;

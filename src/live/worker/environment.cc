@@ -50,6 +50,14 @@ Result<uint32_t> parse_address(const std::string& text) {
   return ntohl(address.s_addr);
 }
 
+// What OpenMP reads, and with it most of BLAS: "4", or "4,2" for what is nested.
+uint32_t threads_from(const Lookup& lookup) {
+  const std::string text = lookup("OMP_NUM_THREADS").value_or("");
+  const auto threads =
+      parse_number<uint32_t>("OMP_NUM_THREADS", std::string_view(text).substr(0, text.find(',')));
+  return threads ? *threads : 0;
+}
+
 Status take_agent(const Lookup& lookup, SessionOptions& options) {
   TRY_ASSIGN(options.self, parse_rank(lookup(wire::kRankEnvironment).value_or("")));
   TRY_ASSIGN(options.token,
@@ -59,6 +67,7 @@ Status take_agent(const Lookup& lookup, SessionOptions& options) {
     TRY_ASSIGN(options.address, parse_address(*address));
   }
   options.is_joiner = lookup(wire::kJoinerEnvironment).value_or("") == "1";
+  options.processor = this_processor(threads_from(lookup));
   TRY_ASSIGN(options.ring, parse_descriptor(lookup, wire::kRingEnvironment));
   TRY_ASSIGN(options.agent_socket, parse_descriptor(lookup, wire::kSocketEnvironment));
   return {};

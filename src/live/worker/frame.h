@@ -48,9 +48,10 @@ enum class FrameKind : uint8_t {
   HealCommit,
   HealEpoch,
   HealDigest,
-  HealGood
+  HealGood,
+  HealTrial
 };
-inline constexpr FrameKind kLastFrameKind = FrameKind::HealGood;
+inline constexpr FrameKind kLastFrameKind = FrameKind::HealTrial;
 constexpr bool is_heal(FrameKind kind) { return kind >= FrameKind::HealAsk; }
 
 // Connections for step operations end at a quiesce; a transfer goes on. Stated in Open, as hop.

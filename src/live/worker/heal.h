@@ -19,9 +19,14 @@
 //   HealCommit    donor: turn, whose sums have all been sent; low = 1: flagged
 //   HealEpoch     donor: low = bytes; payload = wire::encode_epoch, filled up
 //   HealDigest    donor: tag = digest of the state after `turn` committed turns, once a transfer
+//   HealTrial     donor, once a transfer, in exact mode, before the HealCommit of `turn`: chunk = a
+//                 micro-batch of it, tag = digest of the gradient that the donor has made of it,
+//                 hop = threads, low = bytes; payload = type of the processor, filled up.
+//                 hop = 0: it has none to make a trial of
 //
-// The joiner's state is compared with the donor's twice before it counts: when the copy is in its
-// registered memory, and when it has itself applied the sums of at least one more turn.
+// The joiner is compared with the donor three times before it counts: its state when the copy is in
+// its registered memory, and when it has itself applied the sums of at least one more turn; and the
+// gradient that it makes of the donor's micro-batch (trial.h).
 #pragma once
 
 #include <algorithm>
@@ -43,7 +48,8 @@ inline constexpr Turn kWhereAreYou{UINT64_MAX};
 static_assert(kHealChunkBytes <= kMaxPayloadBytes);
 inline constexpr size_t kManifestHeadBytes = 16;
 static_assert(kManifestHeadBytes + 8 * kChecksumsPerFrame <= kMaxPayloadBytes);
-// Of a joiner that takes its sums slower than the others commit. Beyond it, the joiner is dropped.
+// Of a joiner that takes its sums slower than the others commit: what it keeps itself, and what
+// waits for it on its donor. Beyond both, the joiner is dropped.
 inline constexpr size_t kMaxWaitingBytes = 512 << 20;
 
 // A rank's state at a commit boundary: the registered parts, then the scales. A donor's is in a

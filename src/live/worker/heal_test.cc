@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "live/wire/memory_label.h"
 #include "live/worker/heal.h"
@@ -293,6 +295,160 @@ TEST(HealFault, BothDonorsKilled_JoinerSaysFailed) {
   ASSERT_TRUE(scene.cluster().run());
   EXPECT_TRUE(scene.has_said(HealProgress::What::Failed));
   EXPECT_FALSE(scene.has_said(HealProgress::What::Level));
+}
+
+// --- The trial ---
+
+// The first micro-batch that a joiner of slot 1 is given, because its process sees no step before.
+bool is_trial(uint32_t slot, const paceline_micro_batch& m) {
+  static bool has_begun_one = false;  // in this process
+  return slot == 1 && m.step > 3 && !std::exchange(has_begun_one, true);
+}
+
+// The job of three whose rank 1 is killed in step 3 and started anew, until it is stopped.
+struct TrialScene {
+  explicit TrialScene(TrainerOptions trainer_options, ReduceMode mode = ReduceMode::Exact)
+      : trainer(std::move(trainer_options)), cluster(options(trainer, mode)) {
+    cluster.on_moment.push_back([this] {
+      if (!cluster.rank(1).has_ended || cluster.rank(0).epoch != EpochNumber(2)) return false;
+      cluster.start_joiner(1);
+      return true;
+    });
+  }
+  static Cluster::Options options(TrainerOptions& trainer, ReduceMode mode) {
+    trainer.steps = 1'000'000;
+    trainer.on_micro_batch = [then = trainer.on_micro_batch](uint32_t slot,
+                                                             const paceline_micro_batch& m) {
+      if (slot == 1 && m.step == 3) ::raise(SIGKILL);
+      if (then) then(slot, m);
+    };
+    return {.ranks = 3, .micro_batches = 8, .reduce = mode, .trainer = trainer};
+  }
+  bool can_stop() { return cluster.membership().can_announce(); }
+  void stop() {
+    const Epoch& base = cluster.membership().base();
+    cluster.membership().announce({.members = base.members, .owner = base.owner, .is_last = true});
+    cluster.carry_out();
+  }
+  bool has_joined() {
+    const Epoch& base = cluster.membership().base();
+    return cluster.rank(1).is_joiner && base.has(cluster.rank(1).id) &&
+           cluster.rank(1).epoch == base.number && can_stop();
+  }
+  void stop_when_joined() {
+    cluster.on_moment.push_back([this] {
+      if (!has_joined()) return false;
+      stop();
+      return true;
+    });
+  }
+  uint64_t reference() {
+    TrainerOptions alone = trainer;
+    alone.on_micro_batch = {};
+    alone.on_gradient = {};
+    alone.steps = cluster.rank(2).shared().now.step.load();
+    return reference_digest(alone, 8);
+  }
+  TrainerOptions trainer;
+  Cluster cluster;
+};
+
+// One bit of one element, in every gradient that the joiner's process computes.
+TrainerOptions trainer_with_another_host() {
+  TrainerOptions trainer;
+  trainer.on_gradient = [](uint32_t slot, const paceline_micro_batch& m, std::span<float> values) {
+    if (slot == 1 && m.step > 3) values[5] = std::nextafter(values[5], 1e9f);
+  };
+  return trainer;
+}
+
+TEST(HealTrial, JoinerThatComputesSomethingElse_NeverCounts) {
+  TrialScene scene(trainer_with_another_host());
+  const Cluster::Rank& joiner = scene.cluster.rank(1);
+  scene.cluster.on_moment.push_back([&] {
+    if (joiner.heals.size() < 5 || !scene.can_stop()) return false;
+    scene.cluster.kill(1, SIGKILL);
+    scene.stop();
+    return true;
+  });
+  ASSERT_TRUE(scene.cluster.run());
+  ASSERT_EQ(joiner.heals.size(), 5u);
+  EXPECT_EQ(joiner.epoch, EpochNumber(0)) << "it was a member";
+  for (const wire::HealNotice& heal : joiner.heals) {
+    EXPECT_EQ(heal.what, HealProgress::What::Failed);
+    EXPECT_NE(heal.detail.find("donor's host (CPU of rank 0, 1 thread) and this rank's (CPU of "
+                               "rank 1, 2 threads)"),
+              std::string::npos)
+        << heal.detail;
+  }
+  EXPECT_EQ(scene.cluster.digests(), std::set<uint64_t>{scene.reference()});
+}
+
+TEST(HealTrial, JoinerThatComputesTheSame_CountsAfterOne) {
+  TrainerOptions trainer;
+  int pipes[2];  // a byte for each trial
+  ASSERT_EQ(::pipe(pipes), 0);
+  trainer.on_micro_batch = [&pipes](uint32_t slot, const paceline_micro_batch& m) {
+    if (is_trial(slot, m) && ::write(pipes[1], "t", 1) != 1) ::_exit(20);
+  };
+  TrialScene scene(trainer);
+  scene.stop_when_joined();
+  ASSERT_TRUE(scene.cluster.run());
+  ::close(pipes[1]);
+  char trial = 0;
+  EXPECT_EQ(::read(pipes[0], &trial, 1), 1) << "it was not tried";
+  ::close(pipes[0]);
+  ASSERT_EQ(scene.cluster.rank(1).heals.size(), 1u);
+  EXPECT_EQ(scene.cluster.rank(1).heals[0].what, HealProgress::What::Level);
+  EXPECT_EQ(scene.cluster.digests(), std::set<uint64_t>{scene.reference()})
+      << "what a trial has made does not count";
+}
+
+TEST(HealTrial, FastMode_AsksForNone) {
+  TrialScene scene(trainer_with_another_host(), ReduceMode::Fast);
+  scene.stop_when_joined();
+  ASSERT_TRUE(scene.cluster.run());
+  ASSERT_EQ(scene.cluster.rank(1).heals.size(), 1u);
+  EXPECT_EQ(scene.cluster.rank(1).heals[0].what, HealProgress::What::Level);
+  EXPECT_EQ(scene.cluster.digests().size(), 1u);
+}
+
+TEST(HealTrial, DonorKilledMeanwhile_JoinerIsTriedByTheOther) {
+  int begun[2], go_on[2];
+  ASSERT_EQ(::pipe(begun), 0);
+  ASSERT_EQ(::pipe2(go_on, O_CLOEXEC), 0);
+  TrainerOptions trainer;
+  trainer.on_micro_batch = [&](uint32_t slot, const paceline_micro_batch& m) {
+    char go = 0;
+    if (!is_trial(slot, m)) return;
+    if (::write(begun[1], "t", 1) != 1 || ::read(go_on[0], &go, 1) != 1) ::_exit(20);
+  };
+  TrialScene scene(trainer);
+  ASSERT_EQ(::fcntl(begun[0], F_SETFL, O_NONBLOCK), 0);
+  bool was_heal = false;
+  scene.cluster.on_moment.push_back([&] {
+    char trial = 0;
+    if (::read(begun[0], &trial, 1) != 1) return false;
+    was_heal =
+        scene.cluster.rank(1).shared().now.phase.load() == static_cast<uint32_t>(RankPhase::Heal);
+    scene.cluster.kill(0, SIGKILL);
+    return true;
+  });
+  scene.cluster.on_moment.push_back([&] {
+    if (!scene.cluster.rank(0).has_ended || scene.cluster.rank(2).epoch != EpochNumber(3))
+      return false;
+    return ::write(go_on[1], "g", 1) == 1;
+  });
+  scene.stop_when_joined();
+  ASSERT_TRUE(scene.cluster.run());
+  EXPECT_TRUE(was_heal) << "it computes nothing that the job waits for";
+  const auto& heals = scene.cluster.rank(1).heals;
+  // What the first donor had sent may make it level before it hears of the loss.
+  ASSERT_FALSE(heals.empty());
+  EXPECT_EQ(heals.back().what, HealProgress::What::Level);
+  EXPECT_EQ(heals.back().donor, scene.cluster.rank(2).id);
+  EXPECT_EQ(scene.cluster.digests(), std::set<uint64_t>{scene.reference()});
+  for (const int end : {begun[0], begun[1], go_on[0], go_on[1]}) ::close(end);
 }
 
 }  // namespace

@@ -256,7 +256,7 @@ paceline_status Job::next_micro_batch(paceline_micro_batch* micro_batch) {
 
 paceline_status Job::accumulate(uint32_t bucket, const void* gradient) {
   const BucketId id(bucket);
-  bool has_use = false;
+  Session::Use use;
   {
     const os::MutexLock lock(mutex_);
     if (stage_ != Stage::InStep) return refuse("accumulate: begin_step comes first");
@@ -265,11 +265,15 @@ paceline_status Job::accumulate(uint32_t bucket, const void* gradient) {
     if (!session_->is_in_micro_batch() || session_->is_accumulated(id))
       return refuse(
           str("accumulate: bucket ", bucket, " has the gradient of this micro-batch already"));
-    has_use = session_->begin_accumulate();
+    use = session_->begin_accumulate();
   }
-  if (has_use) session_->bucket(id).accumulate(gradient);
+  if (use.is_added) session_->bucket(id).accumulate(gradient);
+  uint64_t digest = 0;
+  if (use.is_digested)
+    digest = gradient_digest(id, {static_cast<const std::byte*>(gradient),
+                                  static_cast<size_t>(session_->bucket(id).gradient_bytes())});
   const os::MutexLock lock(mutex_);
-  session_->end_accumulate(id, os::now());
+  session_->end_accumulate(id, digest, os::now());
   return PACELINE_OK;
 }
 
@@ -309,7 +313,7 @@ paceline_status Job::end_step() {
       status = PACELINE_LEFT;
       break;
     }
-    if (core.has_work()) {
+    if (core.has_work() || session_->has_trial()) {
       status = PACELINE_MORE;
       break;
     }

@@ -34,8 +34,10 @@ void Joiner::order(const wire::HealOrder& order, Instant now) {
 void Joiner::restart() {
   items_.clear();
   partial_ = {};
+  waiting_bytes_ = 0;
   passed_ = 0;
   is_taken_ = is_checked_ = is_level_told_ = false;
+  has_passed_trial_ = !options_.is_tried;
   stage_ = Stage::Asking;
   if (sources_.empty()) {
     fail("no donor was named");
@@ -83,6 +85,7 @@ FrameVerdict Joiner::take(RankId donor, const FrameHeader& header,
       is_good = take_chunk(donor, header, payload);
       break;
     default:
+      if (found == sources_.begin() && is_behind()) return FrameVerdict::Keep;
       is_good = found == sources_.begin() && take_following(header, payload);
   }
   if (!is_good) fail(str("a malformed frame from ", donor));
@@ -118,8 +121,8 @@ bool Joiner::take_manifest(Source& source, const FrameHeader& header,
   std::memcpy(&size_bytes, payload.data(), 8);
   const size_t count = (payload.size() - kManifestHeadBytes) / 8;
   const size_t total = header.low.value();
-  if (size_bytes != state_bytes_ || total != heal_chunks(size_bytes)) {
-    fail(str("its state has ", size_bytes, " bytes, this rank's ", state_bytes_));
+  if (size_bytes != options_.state_bytes || total != heal_chunks(size_bytes)) {
+    fail(str("its state has ", size_bytes, " bytes, this rank's ", options_.state_bytes));
     return true;
   }
   if (header.hop < 1 || header.hop > kMaxMicroBatches) return false;
@@ -226,6 +229,7 @@ bool Joiner::take_following(const FrameHeader& header, std::span<const std::byte
   if (header.kind == FrameKind::HealSum) {
     partial_.sums.push_back(
         {header.bucket, header.chunk, header.tag, {payload.begin(), payload.end()}});
+    waiting_bytes_ += payload.size();
     return true;
   }
   if (header.kind == FrameKind::HealCommit) {
@@ -238,6 +242,15 @@ bool Joiner::take_following(const FrameHeader& header, std::span<const std::byte
     items_.emplace_back(StateDigest{header.turn, header.tag});
     return true;
   }
+  if (header.kind == FrameKind::HealTrial) {
+    if (header.hop == 0) {
+      has_passed_trial_ = true;  // there is none
+      return true;
+    }
+    const std::optional<Trial> trial = decode_trial(header, payload);
+    if (trial) items_.emplace_back(*trial);
+    return trial.has_value();
+  }
   if (header.kind != FrameKind::HealEpoch || header.low.value() > payload.size()) return false;
   Result<Epoch> epoch = wire::decode_epoch(payload.first(header.low.value()));
   if (!epoch) return false;
@@ -245,13 +258,35 @@ bool Joiner::take_following(const FrameHeader& header, std::span<const std::byte
   return true;
 }
 
+void Joiner::pop() {
+  if (const auto* commit = std::get_if<Commit>(&items_.front()))
+    for (const Sum& sum : commit->sums) waiting_bytes_ -= sum.payload.size();
+  items_.pop_front();
+}
+
 void Joiner::snapshot_taken() {
   is_taken_ = true;
   snapshot_.memory.reset();
 }
 
+void Joiner::answer(const Trial& trial, uint64_t digest, const Processor& own) {
+  const Item* item = front();
+  if (item == nullptr || !std::holds_alternative<Trial>(*item) || std::get<Trial>(*item) != trial)
+    return;
+  pop();
+  has_passed_trial_ = digest == trial.digest;
+  if (has_passed_trial_) return;
+  fail(str("turn ", trial.turn, ", micro-batch ", trial.micro_batch,
+           ": the gradient differs between the donor's host (", trial.processor,
+           ") and this rank's (", own,
+           "); exact mode needs processors of one type, fixed threads, randomness from the "
+           "micro-batch's seed alone"));
+}
+
 void Joiner::level() {
-  if (stage_ != Stage::Ready || !is_checked_ || std::exchange(is_level_told_, true)) return;
+  if (stage_ != Stage::Ready || !is_checked_ || !has_passed_trial_ ||
+      std::exchange(is_level_told_, true))
+    return;
   notices_.push_back({attempt_, HealProgress::What::Level, sources_.front().first, {}});
 }
 

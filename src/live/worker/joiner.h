@@ -26,13 +26,17 @@
 #include "live/worker/heal.h"
 #include "live/worker/incoming.h"
 #include "live/worker/transport.h"
+#include "live/worker/trial.h"
 
 namespace paceline::worker {
 
 class Joiner {
  public:
-  Joiner(Transport& transport, size_t state_bytes)
-      : transport_(transport), state_bytes_(state_bytes) {}
+  struct Options {
+    size_t state_bytes = 0;  // what is registered here, and the scales
+    bool is_tried = true;    // counts only after a trial: exact mode
+  };
+  Joiner(Transport& transport, const Options& options) : transport_(transport), options_(options) {}
 
   void order(const wire::HealOrder& order, Instant now);
   FrameVerdict take(RankId donor, const FrameHeader& header, std::span<const std::byte> payload);
@@ -45,6 +49,9 @@ class Joiner {
 
   // A verified copy that the training thread has not taken yet.
   bool has_snapshot() const { return stage_ == Stage::Ready && !is_taken_; }
+  // The copy is in place: what comes after it may be applied. Not from a new attempt's first word
+  // on until its copy is.
+  bool is_following() const { return stage_ == Stage::Ready && is_taken_; }
   const Snapshot& snapshot() const { return snapshot_; }
   void snapshot_taken();
   void fail(std::string detail);
@@ -67,13 +74,15 @@ class Joiner {
     uint64_t digest = 0;
     bool operator==(const StateDigest&) const = default;
   };
-  using Item = std::variant<Commit, Epoch, StateDigest>;
+  using Item = std::variant<Commit, Epoch, StateDigest, Trial>;
   const Item* front() const { return items_.empty() ? nullptr : &items_.front(); }
-  void pop() { items_.pop_front(); }
+  void pop();
   // The state of this rank, after turns that it has applied itself, is the donor's.
   void checked() { is_checked_ = true; }
   bool is_checked() const { return is_checked_; }
-  // This rank has applied everything there is. Said once, if it is checked.
+  // What this rank has made of `trial`, which is forgotten if it is not in front any more.
+  void answer(const Trial& trial, uint64_t digest, const Processor& own);
+  // This rank has applied everything there is. Said once, if it is checked and tried.
   void level();
 
  private:
@@ -93,13 +102,15 @@ class Joiner {
   bool take_manifest(Source& source, const FrameHeader& header, std::span<const std::byte> payload);
   bool take_chunk(RankId donor, const FrameHeader& header, std::span<const std::byte> payload);
   void ask_chunk(RankId donor, uint32_t chunk);
+  // It has more sums than it can keep; what comes behind them waits on its donor's side.
+  bool is_behind() const { return !items_.empty() && waiting_bytes_ > kMaxWaitingBytes; }
   bool take_following(const FrameHeader& header, std::span<const std::byte> payload);
   void check_complete();
   void restart();
   void say_repaired();
 
   Transport& transport_;
-  size_t state_bytes_;  // what is registered here, and the scales
+  Options options_;
   Stage stage_ = Stage::Idle;
   uint32_t attempt_ = 0;
   uint32_t request_ = 0;
@@ -114,8 +125,10 @@ class Joiner {
   RankId repaired_by_;              // the donor that gave the last of them
   bool is_taken_ = false;
   bool is_checked_ = false;
+  bool has_passed_trial_ = false;
   bool is_level_told_ = false;
   Commit partial_;
+  size_t waiting_bytes_ = 0;  // of sums that are not applied yet
   std::deque<Item> items_;
   std::vector<wire::HealNotice> notices_;
 };

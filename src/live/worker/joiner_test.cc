@@ -51,7 +51,7 @@ class Party final : public PeerHandler {
 
 class JoinerTest : public ::testing::Test {
  protected:
-  JoinerTest() : joiner_(self_.transport(), kStateBytes) {
+  JoinerTest() : joiner_(self_.transport(), {.state_bytes = kStateBytes}) {
     copy_.position = {kCopied, Step(5), 0};
     copy_.micro_batches = 1;
     EXPECT_TRUE(copy_.allocate(wire::kSnapshotLabel, kStateBytes).has_value());

@@ -46,7 +46,9 @@ Status Session::start(std::vector<Bucket> buckets, uint64_t state_bytes,
   }
   digest_interval_ = digest_interval(state_bytes);
   donor_.emplace(*transport_);
-  if (options_.is_joiner) joiner_.emplace(*transport_, state_bytes + own_state().size());
+  if (options_.is_joiner)
+    joiner_.emplace(*transport_, Joiner::Options{.state_bytes = state_bytes + own_state().size(),
+                                                 .is_tried = options_.reduce == ReduceMode::Exact});
   uint64_t gradient_bytes = 0;
   for (const Bucket& bucket : buckets_) gradient_bytes += bucket.gradient_bytes();
   tell_agent(wire::Hello{transport_->endpoint(), static_cast<uint32_t>(buckets_.size()),
@@ -88,6 +90,7 @@ void Session::begin_step(Instant now) {
 std::optional<MicroBatch> Session::begin_micro_batch(Instant now) {
   CHECK(!current_);
   refused_since_ = Instant();
+  if (core_->phase() == rank::Phase::Joining) return begin_trial(now);
   const std::optional<MicroBatch> m = core_->begin_micro_batch();
   if (!m) return std::nullopt;
   current_ = Current{.micro_batch = *m,
@@ -95,24 +98,28 @@ std::optional<MicroBatch> Session::begin_micro_batch(Instant now) {
                      .is_void = false,
                      .is_done = std::vector<bool>(buckets_.size()),
                      .done_count = 0};
+  if (is_trial_wanted())
+    current_->trial = Trial{core_->position().committed, *m, 0, options_.processor};
   ++begun_in_turn_;
   enter_phase(RankPhase::Compute, now);
   return m;
 }
 
-bool Session::begin_accumulate() {
+Session::Use Session::begin_accumulate() {
   CHECK(current_ && !is_accumulating_);
   is_accumulating_ = !current_->is_void;
-  return is_accumulating_;
+  return {.is_added = is_accumulating_, .is_digested = current_->trial.has_value()};
 }
 
-void Session::end_accumulate(BucketId bucket, Instant now) {
+void Session::end_accumulate(BucketId bucket, uint64_t digest, Instant now) {
   Current& current = *current_;
   CHECK(!current.is_done[bucket.value()], bucket);
   current.is_done[bucket.value()] = true;
   ++current.done_count;
+  current.digest += digest;
   const bool is_void = current.is_void;
   if (current.done_count == buckets_.size()) {
+    if (current.trial) conclude_trial(current);
     current_.reset();
     clock_.enter(RankPhase::Outside, now);
   }

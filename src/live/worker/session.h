@@ -34,6 +34,7 @@
 #include "live/worker/ring_writer.h"
 #include "live/worker/step_clock.h"
 #include "live/worker/transport.h"
+#include "live/worker/trial.h"
 
 namespace paceline::worker {
 
@@ -58,6 +59,7 @@ struct SessionOptions {
   ReduceMode reduce = ReduceMode::Exact;
   bool is_joiner = false;
   CheckpointOptions checkpoint = {};
+  Processor processor = {};
   os::Descriptor agent_socket;  // not open: no agent
   os::Descriptor ring;          // of an agent
 };
@@ -77,10 +79,15 @@ class Session final : private PeerHandler {
   // The micro-batch begun last still lacks a bucket.
   bool is_in_micro_batch() const { return current_.has_value(); }
   bool is_accumulated(BucketId bucket) const { return current_->is_done[bucket.value()]; }
-  // False: the micro-batch has become void, there is nothing to add. end_accumulate() in any case.
-  [[nodiscard]] bool begin_accumulate();
+  // What a gradient is for: nothing, if the micro-batch has become void; for a trial, its digest.
+  struct Use {
+    bool is_added = false;
+    bool is_digested = false;
+  };
+  // end_accumulate() in any case.
+  [[nodiscard]] Use begin_accumulate();
   Bucket& bucket(BucketId id) { return buckets_[id.value()]; }
-  void end_accumulate(BucketId bucket, Instant now);
+  void end_accumulate(BucketId bucket, uint64_t digest, Instant now);
   // Comes to the next barrier of this boundary. REQUIRES: no step is open.
   void arrive_at_barrier(Instant now);
   bool is_barrier_passed() const { return barrier_.is_passed(); }
@@ -122,6 +129,8 @@ class Session final : private PeerHandler {
     bool takes_sums = false;
   };
   void follow_donor(Follow follow, Instant now);
+  // A joiner's next micro-batch is one that its donor has computed from the same state.
+  bool has_trial() const;
 
   // A joiner has asked, and there is no memory yet for what it will be given.
   bool wants_copy_memory() const { return donor_ && donor_->wants_memory(); }
@@ -194,6 +203,9 @@ class Session final : private PeerHandler {
                          std::span<const std::byte> payload);
   void apply(const Joiner::Commit& commit);
   bool compare(const Joiner::StateDigest& donors);
+  bool is_answerable(const Trial& trial) const;
+  bool is_trial_wanted() const;
+  bool has_share() const;
   void sweep_heals();
   bool is_fellow(RankId peer) const;
   bool is_compared_here() const;
@@ -204,7 +216,13 @@ class Session final : private PeerHandler {
     bool is_void = false;  // dropped by a decision: what is left of it is ignored
     std::vector<bool> is_done;
     size_t done_count = 0;
+    // A donor's, to be told to its joiners; or a joiner's, to be answered: that is void from the
+    // start, because nobody needs its contribution.
+    std::optional<Trial> trial = {};
+    uint64_t digest = 0;  // of its gradient so far
   };
+  void conclude_trial(const Current& done);
+  std::optional<MicroBatch> begin_trial(Instant now);
 
   SessionOptions options_;
   Poller poller_;

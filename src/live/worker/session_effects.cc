@@ -16,6 +16,7 @@ namespace paceline::worker {
 // Everything that follows from one event, frames that were kept included.
 void Session::settle(Instant now) {
   carry_out_all(now);
+  if (joiner_) has_moved_ = true;  // it may have room for sums again
   while (std::exchange(has_moved_, false))
     if (transport_) transport_->resume_paused();
   sweep_heals();
@@ -85,6 +86,7 @@ void Session::carry_out(const rank::Quiesce&) {
 }
 
 void Session::carry_out(const rank::CommitTurn& effect) {
+  if (is_trial_wanted() && !has_share()) donor_->give_trial(std::nullopt);
   if (donor_) donor_->committing(effect.turn, effect.is_flagged, buckets_);
   for (Bucket& bucket : buckets_) bucket.commit(effect.is_flagged);
   barrier_.committed({.turn = effect.turn.next(), .is_open = effect.is_flagged});
@@ -201,7 +203,7 @@ void Session::publish() {
   set(now.phase, is_preparing ? RankPhase::Prepare : clock_.phase());
   set(now.phase_since, (is_preparing ? promised_since_ : clock_.since()).in_nanoseconds());
   set(now.begun, begun_in_turn_);
-  if (current_) {
+  if (current_ && clock_.phase() == RankPhase::Compute) {
     set(now.micro_batch, current_->micro_batch.value());
     set(now.micro_batch_seed, current_->seed);
   }

@@ -1,4 +1,5 @@
 // Healing: this rank as a donor of its state, and as a joiner that follows a donor (see session.h).
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -102,7 +103,7 @@ void Session::confirm_snapshot(uint64_t state_digest) {
 
 // A Prepare under way has been told where this rank stands: it does not move before the decision.
 void Session::follow_donor(Follow follow, Instant now) {
-  while (joiner_ && is_loaded_ && !joiner_->has_snapshot() && !core_->is_promised() &&
+  while (joiner_ && joiner_->is_following() && !core_->is_promised() &&
          core_->phase() == rank::Phase::Joining) {
     const Joiner::Item* item = joiner_->front();
     if (item == nullptr) {
@@ -113,6 +114,9 @@ void Session::follow_donor(Follow follow, Instant now) {
       if (epoch->has(options_.self) && epoch->micro_batches() > 0) core_->donor_entered(*epoch);
     } else if (const auto* donors = std::get_if<Joiner::StateDigest>(item)) {
       if (!compare(*donors)) break;
+    } else if (const auto* trial = std::get_if<Trial>(item)) {
+      if (is_answerable(*trial)) break;  // by the program
+      joiner_->fail("the donor's trial is of another turn");
     } else {
       if (!follow.takes_sums) break;
       const auto& commit = std::get<Joiner::Commit>(*item);
@@ -139,6 +143,53 @@ bool Session::compare(const Joiner::StateDigest& donors) {
                       ", this rank's to ", digested_->digest));
   }
   return true;
+}
+
+// --- The trial (trial.h) ---
+
+// Fast mode promises the same bits on all ranks, not whose host has made them.
+bool Session::is_trial_wanted() const {
+  return donor_ && options_.reduce == ReduceMode::Exact && donor_->wants_trial();
+}
+
+bool Session::has_share() const {
+  const std::optional<MemberIndex> self = running_.index_of(options_.self);
+  return self && std::ranges::find(running_.owner, *self) != running_.owner.end();
+}
+
+bool Session::is_answerable(const Trial& trial) const {
+  return trial.turn == core_->position().committed && trial.micro_batch.value() < micro_batches();
+}
+
+bool Session::has_trial() const {
+  if (!joiner_ || !joiner_->is_following() || core_->phase() != rank::Phase::Joining ||
+      joiner_->front() == nullptr)
+    return false;
+  const auto* trial = std::get_if<Trial>(joiner_->front());
+  return trial != nullptr && is_answerable(*trial);
+}
+
+// Not a micro-batch of this rank: neither the core nor whoever counts computed ones hears of it.
+std::optional<MicroBatch> Session::begin_trial(Instant now) {
+  if (!has_trial()) return std::nullopt;
+  const Trial& trial = std::get<Trial>(*joiner_->front());
+  current_ = Current{.micro_batch = trial.micro_batch,
+                     .is_void = true,
+                     .is_done = std::vector<bool>(buckets_.size()),
+                     .trial = trial};
+  enter_phase(RankPhase::Heal, now);
+  return trial.micro_batch;
+}
+
+// Of a donor's only if it counts for the turn that is running still.
+void Session::conclude_trial(const Current& done) {
+  if (joiner_ && core_->phase() == rank::Phase::Joining) {
+    joiner_->answer(*done.trial, done.digest, options_.processor);
+  } else if (donor_ && !done.is_void) {
+    Trial trial = *done.trial;
+    trial.digest = done.digest;
+    donor_->give_trial(trial);
+  }
 }
 
 void Session::apply(const Joiner::Commit& commit) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/str.h"
 #include "live/os/clock.h"
 #include "live/os/death_bell.h"
 
@@ -104,6 +105,7 @@ void Cluster::spawn(uint32_t slot) {
                            .seed = options_.trainer.seed,
                            .reduce = options_.reduce,
                            .is_joiner = rank.is_joiner,
+                           .processor = {str("CPU of rank ", slot), slot + 1},
                            .agent_socket = os::Descriptor(pair[1]),
                            .ring = os::Descriptor(::dup(rank.ring->descriptor()))};
     be_rank(std::move(session), options_.trainer);
@@ -178,7 +180,10 @@ void Cluster::take(Rank& rank, const wire::RankRecord& record) {
   } else if (const auto* heal = std::get_if<wire::HealNotice>(&record)) {
     rank.heals.push_back(*heal);
     if (heal->what == HealProgress::What::Level) announce_joiner(rank);
-    if (heal->what == HealProgress::What::Failed && rank.heal_attempt < 5) order_heal(rank);
+    if (heal->what == HealProgress::What::Failed) {
+      if (membership_.may_be_in_force(rank.id)) membership_.reform({});
+      if (rank.heal_attempt < 5) order_heal(rank);
+    }
   } else if (const auto* digest = std::get_if<wire::DigestNotice>(&record)) {
     rank.compared.push_back(*digest);
   } else if (const auto* notice = std::get_if<wire::PeerNotice>(&record)) {

@@ -31,6 +31,7 @@ paceline_status run_step(Job& job, const TrainerOptions& options, Model& model) 
       if (options.in_micro_batch) options.in_micro_batch(job, m);
       for (uint32_t b = 0; b < model.parameters.size(); ++b) {
         fill_gradient(model.parameters[b], m.seed + b, model.gradients[b]);
+        if (options.on_gradient) options.on_gradient(job.rank(), m, model.gradients[b]);
         const paceline_status status = job.accumulate(b, model.gradients[b].data());
         if (status != PACELINE_OK) return status;
       }

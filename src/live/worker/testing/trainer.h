@@ -20,6 +20,9 @@ struct TrainerOptions {
   std::function<void(uint32_t slot, const paceline_micro_batch& m)> on_micro_batch;
   // The same with the job at hand, to call it out of order.
   std::function<void(Job& job, const paceline_micro_batch& m)> in_micro_batch = {};
+  // Called with each gradient before it is accumulated: what another host might make of it.
+  std::function<void(uint32_t slot, const paceline_micro_batch& m, std::span<float> gradient)>
+      on_gradient = {};
   size_t ballast_bytes = 0;  // registered state that no step changes
   bool logs_lead = false;    // the lead logs a metric at each step
   // Called when the parameters have been updated, with `steps` updates in them.
