@@ -8,14 +8,9 @@
 
 #include "base/check.h"
 #include "core/control/controller_state.h"
+#include "core/control/exit_code.h"
 
 namespace paceline::control {
-namespace {
-
-constexpr int32_t kExitRequeue = 75;
-
-}  // namespace
-
 void ControllerCore::State::restore_job(const JobSpec& spec) {
   if (phase == JobPhase::None) {
     prepare_job(spec);

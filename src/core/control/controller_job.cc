@@ -4,15 +4,14 @@
 
 #include "base/check.h"
 #include "core/control/controller_state.h"
+#include "core/control/exit_code.h"
 
 namespace paceline::control {
 namespace {
 
 // How long processes may take to end by themselves once the verdict is known.
 constexpr Duration kEndingGrace = Duration::seconds(5);
-constexpr int32_t kExitRequeue = 75;
 constexpr int32_t kExitNoController = 69;
-constexpr int32_t kExitInterrupted = 130;
 
 }  // namespace
 

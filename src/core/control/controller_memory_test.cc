@@ -7,7 +7,20 @@
 namespace paceline::control {
 namespace {
 
-using MemoryTest = OneHostTest;
+class MemoryTest : public OneHostTest {
+ protected:
+  // The joiner has become a member, and ends when it has begun so many micro-batches.
+  void lose_entered_joiner(uint32_t begun) {
+    announce_joiner();
+    say(RankEntered{kMember, announced_->number, Turn(7), Step(6)});
+    say(RankEntered{kJoiner, announced_->number, Turn(7), Step(6)});
+    RankEnded dying;
+    dying.rank = kJoiner;
+    dying.committed = Turn(7);
+    dying.begun = begun;
+    say(dying);
+  }
+};
 
 TEST_F(MemoryTest, RestartedWhileAnIncidentWaitsForItsCommit_TheCommitEndsIt) {
   start_to_heal();
@@ -50,14 +63,7 @@ TEST_F(MemoryTest, RestartedBeforeTheDecision_TheIncidentIsRepairedAndEnds) {
 
 // Two micro-batches of the four were the victim's, and of these it had begun one.
 TEST_F(MemoryTest, Redone_CountsWhatTheVictimHadBegun) {
-  announce_joiner();
-  say(RankEntered{kMember, announced_->number, Turn(7), Step(6)});
-  say(RankEntered{kJoiner, announced_->number, Turn(7), Step(6)});
-  RankEnded dying;
-  dying.rank = kJoiner;
-  dying.committed = Turn(7);
-  dying.begun = 1;
-  say(dying);
+  lose_entered_joiner(1);
   FromRank report;
   report.rank = kMember;
   report.report.prepare = prepared_;
@@ -72,14 +78,7 @@ TEST_F(MemoryTest, Redone_CountsWhatTheVictimHadBegun) {
 
 // It had not yet begun the step that runs: what it had done is in the sums.
 TEST_F(MemoryTest, Redone_WorkOfACommittedStepIsNoLoss) {
-  announce_joiner();
-  say(RankEntered{kMember, announced_->number, Turn(7), Step(6)});
-  say(RankEntered{kJoiner, announced_->number, Turn(7), Step(6)});
-  RankEnded dying;
-  dying.rank = kJoiner;
-  dying.committed = Turn(7);
-  dying.begun = 2;
-  say(dying);
+  lose_entered_joiner(2);
   answer(kMember, announced_->number, Turn(8));
   EXPECT_EQ(incidents_.rbegin()->second.micro_batches_redone, 0u);
 }

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "core/control/controller_state.h"
+#include "core/control/exit_code.h"
 
 namespace paceline::control {
 namespace {
@@ -23,8 +24,6 @@ constexpr Duration kUnawareDisconnect = Duration::seconds(2);
 constexpr Duration kRestartGrace = Duration::seconds(3);
 // What the end of an agent's ranks may take beyond the grace.
 constexpr Duration kStopMargin = Duration::seconds(2);
-constexpr int32_t kExitRequeue = 75;
-constexpr int32_t kExitInterrupted = 130;
 
 }  // namespace
 
