@@ -195,6 +195,27 @@ TEST(Recovery, FrozenJoiner_IsFoundAndStartedAgain) {
   EXPECT_TRUE(hang.recovered) << "the next process of its slot is a member";
 }
 
+// At whatever moment of its transfer: a joiner that has lost its donor says so, and is not waited
+// for until a limit passes.
+TEST(Recovery, JoinerWhoseDonorEnds_IsHealedByAnother) {
+  Model model = model_of(4);
+  model.steps = 150;
+  model.micro_batch = Duration::milliseconds(25);
+  for (int64_t after_ms = 400; after_ms < 800; after_ms += 20) {
+    World world(model);
+    bool has_waited = false;
+    world.set_observer([&](Instant, const JobEvent& event) {
+      const auto* notice = std::get_if<Notice>(&event);
+      has_waited |= notice != nullptr && notice->text.find("have entered it") != std::string::npos;
+    });
+    world.queue().after(kFaultAt, [&] { world.kill_rank(SlotId(3)); });
+    world.queue().after(kFaultAt + Duration::milliseconds(after_ms),
+                        [&] { world.kill_rank(SlotId(0)); });  // its first donor
+    expect_completed(world.run(kLimit), model);
+    EXPECT_FALSE(has_waited) << after_ms << " ms after the first loss";
+  }
+}
+
 TEST(Recovery, HungRank_InObserveMode_IsToldAndLeftAlone) {
   const Model model = model_of(4);
   World world(model);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/str.h"
 #include "core/model/micro_batch.h"
 #include "sim/world/world.h"
 
@@ -121,6 +122,18 @@ void SimulatedRank::donor_committed(RankId donor, Turn committed, bool is_flagge
     core_.sums_applied(is_flagged);
     world_.safety().starts_at(id_, core_.position().committed);
     join_if_level();
+  });
+}
+
+void SimulatedRank::donor_lost(RankId donor) {
+  enqueue([this, donor] {
+    if (donor != donor_ || !heal_ || core_.phase() != rank::Phase::Joining) return;
+    donor_ = {};
+    world_.from_rank(*this, HealProgress{.rank = id_,
+                                         .attempt = std::exchange(heal_, std::nullopt)->attempt,
+                                         .what = HealProgress::What::Failed,
+                                         .donor = donor,
+                                         .detail = str("the connection to ", donor, " is lost")});
   });
 }
 

@@ -59,6 +59,8 @@ class SimulatedRank {
 
   // A donor has committed a turn; or the joiner asks for its state.
   void donor_committed(RankId donor, Turn committed, bool is_flagged);
+  // The connection to a donor is lost: who follows it says so, as it may be waited for.
+  void donor_lost(RankId donor);
   void receive_state(uint32_t attempt);
 
   RankView view() const;

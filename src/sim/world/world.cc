@@ -320,6 +320,13 @@ std::vector<SimulatedRank*> World::watchers_of(RankId id) {
 void World::tell_peers_of_loss(RankId id) {
   for (SimulatedRank* watcher : watchers_of(id))
     from_rank(*watcher, PeerTrouble{watcher->id(), id, PeerTrouble::What::ConnectionLost});
+  const auto followers = joiners_.find(id);
+  if (followers == joiners_.end()) return;
+  for (const RankId joiner : followers->second)  // behind the last that it has sent
+    queue_.after(model_.link_delay * 2, [this, joiner, id] {
+      if (SimulatedRank* rank = find(joiner)) rank->donor_lost(id);
+    });
+  joiners_.erase(followers);
 }
 
 void World::tell_peers_of_silence(RankId id) {
