@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "recovery"))
 import figures
+import flags
 import machine
 
 SMALLEST_BYTES = 256
@@ -46,9 +47,8 @@ def print_medians(rows: list[dict]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = flags.parser(__doc__, "--out")
     parser.add_argument("--compare", required=True, help="the program fabric_compare")
-    parser.add_argument("--out", type=Path, required=True, help="JSON with every sample")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--largest", type=int, default=64 << 20, help="bytes")
     parser.add_argument("--blocks", type=int, default=15, help="samples per size and side")
@@ -66,7 +66,8 @@ def main() -> int:
         rows = measured(arguments, ranks)
         print_medians(rows)
         result["rows"] += rows
-        figures.write_json(arguments.out, result)
+        if arguments.out:
+            figures.write_json(arguments.out, result)
     return 0
 
 

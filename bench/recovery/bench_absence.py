@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 import figures
+import flags
 import judge
 import launch
 import machine
@@ -143,15 +144,12 @@ class Result:
 
 
 def parsed_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pace", type=Path, required=True, help="the program; the trainer is beside it")
-    parser.add_argument("--out", type=Path, help="JSON file")
+    parser = flags.parser(__doc__, "--pace", "--out", "--seed")
     parser.add_argument("--controller", type=int, default=140, help="kills at random and in phases of a step")
     parser.add_argument("--controller-in-repair", type=int, default=40, help="kills between Prepare and Activate")
     parser.add_argument("--rank-meanwhile", type=int, default=20, help="kills after which a rank is killed, too")
     parser.add_argument("--agent", type=int, default=100, help="agents killed")
     parser.add_argument("--steps", type=int, default=STEPS_PER_RUN, help="of each run")
-    parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
 

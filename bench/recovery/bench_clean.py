@@ -17,9 +17,9 @@ import signal
 import statistics
 import sys
 import time
-from pathlib import Path
 
 import figures
+import flags
 import launch
 import machine
 from workload import Workload
@@ -151,9 +151,7 @@ def problems_of(result: dict) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pace", type=Path, required=True, help="the program; the trainer is beside it")
-    parser.add_argument("--out", type=Path, help="JSON file")
+    parser = flags.parser(__doc__, "--pace", "--out")
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--slow-step-every", type=int, default=100)
     parser.add_argument("--busy", type=int, default=8)

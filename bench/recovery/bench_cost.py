@@ -27,6 +27,7 @@ import time
 from pathlib import Path
 
 import figures
+import flags
 import launch
 import machine
 
@@ -215,10 +216,8 @@ def vote_us(empty: Program, arguments: argparse.Namespace, ranks: int) -> float:
 
 
 def parsed_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pace", type=Path, required=True, help="the program; trainers are beside it")
+    parser = flags.parser(__doc__, "--pace", "--out")
     parser.add_argument("--null", type=Path, help="the null runtime (default: ../lib/null/libpaceline.so)")
-    parser.add_argument("--out", type=Path, help="JSON file, rewritten after each pair")
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--micro-batches", type=int, default=16)

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import figures
+import flags
 import launch
 import machine
 
@@ -80,12 +81,9 @@ def late(outcome: Outcome) -> int:
 
 
 def parsed_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pace", type=Path, required=True, help="the program; the trainer is beside it")
-    parser.add_argument("--out", type=Path, help="JSON file, rewritten after each case")
+    parser = flags.parser(__doc__, "--pace", "--out", "--seed")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--small", action="store_true", help="the small model for V = 16 too")
     parser.add_argument("--limit-s", type=float, default=1800, help="of one run")
     parser.add_argument("--quick", action="store_true", help="the small model, 40 steps: does it work at all?")

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 import figures
+import flags
 import judge
 import launch
 import machine
@@ -32,12 +33,9 @@ PACE_WITH_FAULTS = 0.98  # of the calibrated one: faults are placed by steps, an
 
 
 def parsed_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pace", type=Path, required=True, help="the program; the trainer is beside it")
-    parser.add_argument("--out", type=Path, help="JSON file")
+    parser = flags.parser(__doc__, "--pace", "--out", "--seed")
     parser.add_argument("--minutes", type=float, default=10, help="with faults")
     parser.add_argument("--window-s", type=float, default=60, help="without faults, before and after")
-    parser.add_argument("--seed", type=int, default=1, help="of kinds, ranks and moments")
     return parser.parse_args()
 
 

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import figures
+import flags
 import launch
 import machine
 import schedule
@@ -53,11 +54,8 @@ def delays(run: launch.Run, first: int, last: int) -> float:
 
 
 def parsed_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pace", type=Path, required=True, help="the program; the trainer is beside it")
+    parser = flags.parser(__doc__, "--pace", "--out", "--seed")
     parser.add_argument("--count", type=int, default=50, help="joins")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="JSON file")
     return parser.parse_args()
 
 

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import figures
+import flags
 import judge
 import launch
 import machine
@@ -27,15 +28,12 @@ OTHER_KINDS = ("stop", "hang", "spin", "skip", "slow", "lose-host", "kill-agent"
 
 
 def parsed_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pace", type=Path, required=True, help="the program; the trainer is beside it")
-    parser.add_argument("--out", type=Path, help="JSON file, rewritten after each run")
+    parser = flags.parser(__doc__, "--pace", "--out", "--seed")
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--others", type=int, default=100, help="faults of each other kind")
     parser.add_argument("--kinds", nargs="*", choices=OTHER_KINDS, default=OTHER_KINDS, help="the other kinds")
     parser.add_argument("--busy", type=int, default=0, help="loops that spin meanwhile")
     parser.add_argument("--state-mb", type=float, default=64)
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="one short run: does it work at all?")
     return parser.parse_args()
 

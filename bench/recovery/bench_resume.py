@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import figures
+import flags
 import launch
 import machine
 from bench_recovery import reference_digest
@@ -111,13 +112,10 @@ def problems_of(case: Case, workload: Workload, digest: str) -> list[str]:
 
 
 def parsed_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pace", type=Path, required=True, help="the program; the trainer is beside it")
+    parser = flags.parser(__doc__, "--pace", "--out", "--seed")
     parser.add_argument("--count", type=int, default=20, help="cases of each ending")
     parser.add_argument("--endings", nargs="+", choices=ENDINGS, default=ENDINGS)
     parser.add_argument("--only", type=int, help="the case of this number alone")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="JSON file")
     return parser.parse_args()
 
 

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 import figures
+import flags
 import judge
 import launch
 import machine
@@ -162,12 +163,9 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pace", type=Path, required=True, help="the program; the trainer is beside it")
-    parser.add_argument("--out", type=Path, help="JSON file")
+    parser = flags.parser(__doc__, "--pace", "--out", "--seed")
     parser.add_argument("--scale", type=float, default=1, help="micro-batches so many times as long: for a busy machine")
     parser.add_argument("--runs", type=int, default=5, help="of each case")
-    parser.add_argument("--seed", type=int, default=1, help="of the ranks and steps")
     launch.end_in_order()
     arguments = parser.parse_args()
     host = machine.described()

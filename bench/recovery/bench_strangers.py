@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 import figures
+import flags
 import launch
 import machine
 from bench_recovery import reference_digest
@@ -100,11 +101,8 @@ class Strangers:
 
 
 def parsed_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pace", type=Path, required=True, help="the program; the trainer is beside it")
+    parser = flags.parser(__doc__, "--pace", "--out", "--seed")
     parser.add_argument("--connects", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="JSON file")
     return parser.parse_args()
 
 

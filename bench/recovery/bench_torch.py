@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import figures
+import flags
 import launch
 import machine
 from workload import Workload
@@ -182,13 +183,10 @@ def torchrun(workload: Workload) -> System:
 
 
 def parsed_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pace", type=Path, required=True, help="the program; the trainer is beside it")
-    parser.add_argument("--out", type=Path, help="JSON file, rewritten after each round")
+    parser = flags.parser(__doc__, "--pace", "--out", "--seed")
     parser.add_argument("--kills", type=int, default=10, help="of each of the two")
     parser.add_argument("--kills-per-run", type=int, default=2, help="before it is the other's turn")
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="two kills each: does it work at all?")
     arguments = parser.parse_args()
     if arguments.quick:

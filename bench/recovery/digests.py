@@ -7,12 +7,12 @@ Once with the emulated trainer, once with gpt.
   bench/recovery/digests.py --pace build/release/bin/pace
 """
 
-import argparse
 import dataclasses
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import flags
 import launch
 
 MICRO_BATCHES = 16
@@ -89,10 +89,8 @@ def problems_of(program: Program, done: launch.Run, digest: str | None) -> list[
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pace", type=Path, required=True, help="the program; the trainers are beside it")
+    parser = flags.parser(__doc__, "--pace", "--seed")
     parser.add_argument("--programs", nargs="+", choices=tuple(PROGRAMS), default=tuple(PROGRAMS))
-    parser.add_argument("--seed", type=int, default=1)
     launch.end_in_order()
     arguments = parser.parse_args()
     failed = 0

@@ -16,6 +16,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import flags
 import launch
 import schedule
 from workload import Workload
@@ -112,12 +113,10 @@ class References:
 
 
 def parsed_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pace", type=Path, required=True, help="the program; the trainer is beside it")
+    parser = flags.parser(__doc__, "--pace", "--seed")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, help="number of the first schedule")
     parser.add_argument("--only", type=int, help="this one, with all of its output")
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", nargs="+", choices=tuple(schedule.KINDS), default=KINDS)
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--keep", type=Path, help="folder for what runs that have failed leave")
