@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/check.h"
 #include "base/str.h"
 #include "live/os/descriptor.h"
+#include "live/os/whole_io.h"
 #include "live/wire/archive.h"
 
 #define XXH_INLINE_ALL  // no symbols that could meet those of the program's own copy
@@ -28,7 +30,6 @@ constexpr uint32_t kMaxManifestBytes = 1 << 28;
 constexpr size_t kMaxParts = 1 << 20;
 constexpr size_t kMaxNameBytes = 1 << 16;
 constexpr size_t kMaxChunks = kMaxManifestBytes / 8;
-constexpr size_t kWriteBytes = 4 << 20;  // of one write(): bounds the time of one
 
 uint64_t checksum(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
@@ -68,29 +69,18 @@ Failure corrupt(const std::string& path, const std::string& what) {
   return {ErrorCode::Corrupt, path + ": " + what};
 }
 
-Status write_all(const os::Descriptor& file, std::span<const std::byte> bytes,
+Status write_all(const os::Descriptor& file, std::span<const std::byte> bytes, uint64_t offset,
                  const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t size = ::write(file.get(), bytes.data(), std::min(bytes.size(), kWriteBytes));
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return refused("cannot write", path);
-    bytes = bytes.subspan(static_cast<size_t>(size));
-  }
+  if (!os::write_whole(file.get(), bytes, offset)) return refused("cannot write", path);
   return {};
 }
 
 // Fills `bytes` from `offset`. What is not there is the file's fault.
 Status read_all(const os::Descriptor& file, std::span<std::byte> bytes, uint64_t offset,
                 const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t size =
-        ::pread(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return refused("cannot read", path);
-    if (size == 0) return corrupt(path, "it is shorter than it says");
-    bytes = bytes.subspan(static_cast<size_t>(size));
-    offset += static_cast<uint64_t>(size);
-  }
+  const std::optional<size_t> size = os::read_whole(file.get(), bytes, offset);
+  if (!size) return refused("cannot read", path);
+  if (*size < bytes.size()) return corrupt(path, "it is shorter than it says");
   return {};
 }
 
@@ -165,9 +155,9 @@ Status write_file(const std::string& path, Manifest manifest, std::span<const st
 
   const os::Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!file.is_open()) return refused("cannot create", path);
-  TRY(write_all(file, header_of(body), path));
-  TRY(write_all(file, body, path));
-  TRY(write_all(file, data, path));
+  TRY(write_all(file, header_of(body), 0, path));
+  TRY(write_all(file, body, kHeaderBytes, path));
+  TRY(write_all(file, data, kHeaderBytes + body.size(), path));
   if (::fsync(file.get()) != 0) return refused("cannot bring to the disk", path);
   return {};
 }

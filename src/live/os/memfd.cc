@@ -7,9 +7,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/str.h"
+#include "live/os/whole_io.h"
 
 namespace paceline::os {
 
@@ -49,26 +51,16 @@ Status SharedMemory::seal_contents() const {
 }
 
 Status SharedMemory::write(size_t at, std::span<const std::byte> from) const {
-  while (!from.empty()) {
-    const ssize_t count =
-        ::pwrite(descriptor_.get(), from.data(), from.size(), static_cast<off_t>(at));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return Failure{ErrorCode::Io, str("writing a memfd: ", std::strerror(errno))};
-    at += static_cast<size_t>(count);
-    from = from.subspan(static_cast<size_t>(count));
-  }
+  if (!write_whole(descriptor_.get(), from, at))
+    return Failure{ErrorCode::Io, str("writing a memfd: ", std::strerror(errno))};
   return {};
 }
 
 Status SharedMemory::read(size_t at, std::span<std::byte> into) const {
-  while (!into.empty()) {
-    const ssize_t count =
-        ::pread(descriptor_.get(), into.data(), into.size(), static_cast<off_t>(at));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return Failure{ErrorCode::Io, str("reading a memfd: ", std::strerror(errno))};
-    at += static_cast<size_t>(count);
-    into = into.subspan(static_cast<size_t>(count));
-  }
+  const std::optional<size_t> count = read_whole(descriptor_.get(), into, at);
+  if (!count) return Failure{ErrorCode::Io, str("reading a memfd: ", std::strerror(errno))};
+  if (*count < into.size())
+    return Failure{ErrorCode::Io, str("reading a memfd: it ends after ", at + *count, " bytes")};
   return {};
 }
 
