@@ -1,6 +1,7 @@
 #include "core/recovery/straggler_detector.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "base/str.h"
 #include "core/recovery/robust.h"
@@ -40,6 +41,20 @@ void push(std::deque<T>& values, T value) {
 int64_t median_without(const std::vector<int64_t>& sorted, int64_t value) {
   const size_t middle = (sorted.size() - 1) / 2;
   return sorted[middle] >= value ? sorted[middle + 1] : sorted[middle];
+}
+
+// Readings taken apart: medians are of each kind of cost for itself.
+struct Columns {
+  std::vector<int64_t> wall, own;
+};
+template <class Readings>
+Columns columns_of(const Readings& readings) {
+  Columns columns;
+  for (const auto& reading : readings) {
+    columns.wall.push_back(reading.wall);
+    columns.own.push_back(reading.own);
+  }
+  return columns;
 }
 
 int64_t permille_above(int64_t value, int64_t reference) {
@@ -90,29 +105,21 @@ bool StragglerDetector::has_measured(RankId rank) const {
 
 StragglerDetector::Reading StragglerDetector::median_reading(const std::deque<Reading>& values,
                                                              size_t count) {
-  std::vector<int64_t> wall, own;
-  const size_t first = values.size() - std::min(count, values.size());
-  for (size_t i = first; i < values.size(); ++i) {
-    wall.push_back(values[i].wall);
-    own.push_back(values[i].own);
-  }
-  return {.wall = median_of(std::move(wall)), .own = median_of(std::move(own))};
+  Columns last =
+      columns_of(values | std::views::drop(values.size() - std::min(count, values.size())));
+  return {.wall = median_of(std::move(last.wall)), .own = median_of(std::move(last.own))};
 }
 
 StragglerDetector::Summary StragglerDetector::summary_of(const Pace& pace) {
   Summary summary{.cost_ns = median_reading(pace.cost_ns, kWindow),
                   .recent_ns = median_reading(pace.cost_ns, kRecentTurns),
                   .noise_permille = 0};
-  std::vector<int64_t> wall, own;
-  for (const Reading& cost : pace.cost_ns) {
-    wall.push_back(cost.wall);
-    own.push_back(cost.own);
-  }
+  Columns costs = columns_of(pace.cost_ns);
   const auto noise = [](std::vector<int64_t> values, int64_t center) {
     return median_deviation_of(std::move(values), center) * 1000 / center;
   };
-  summary.noise_permille = std::max(noise(std::move(wall), summary.cost_ns.wall),
-                                    noise(std::move(own), summary.cost_ns.own));
+  summary.noise_permille = std::max(noise(std::move(costs.wall), summary.cost_ns.wall),
+                                    noise(std::move(costs.own), summary.cost_ns.own));
   return summary;
 }
 
@@ -143,21 +150,22 @@ std::vector<PaceChange> StragglerDetector::update() {
   std::vector<PaceChange> changes;
   const std::map<RankId, Summary> all = summarize();
   if (all.empty()) return changes;
-  std::vector<int64_t> wall, own, noise, usual;
+  std::vector<Reading> costs;
+  std::vector<int64_t> noise, usual;
   Reference others;
   for (const auto& [rank, summary] : all) {
-    wall.push_back(summary.cost_ns.wall);
-    own.push_back(summary.cost_ns.own);
+    costs.push_back(summary.cost_ns);
     noise.push_back(summary.noise_permille);
     others.newest = std::max(others.newest, ranks_.at(rank).newest);
   }
-  std::sort(wall.begin(), wall.end());
-  std::sort(own.begin(), own.end());
+  Columns sorted = columns_of(costs);
+  std::ranges::sort(sorted.wall);
+  std::ranges::sort(sorted.own);
   others.noise_permille = median_of(std::move(noise));
   for (const auto& [rank, summary] : all) {
     if (all.size() < 2) break;
-    others.cost_ns = {.wall = median_without(wall, summary.cost_ns.wall),
-                      .own = median_without(own, summary.cost_ns.own)};
+    others.cost_ns = {.wall = median_without(sorted.wall, summary.cost_ns.wall),
+                      .own = median_without(sorted.own, summary.cost_ns.own)};
     judge(rank, summary, others, changes);
   }
   for (const auto& [rank, summary] : all)
