@@ -28,7 +28,9 @@ constexpr Duration kImmediateLimit = Duration::seconds(3);
 // For the step and its checkpoint, or for what a program without the library does on SIGTERM.
 constexpr Duration kTimeLimitGrace = Duration::seconds(30);
 constexpr Duration kStopMargin = Duration::seconds(5);
+// On a terminal people watch the block; elsewhere only a long silence is broken.
 constexpr Duration kRefreshInterval = Duration::milliseconds(200);
+constexpr Duration kSilenceCheckInterval = Duration::seconds(1);
 // A signal to a whole process group comes twice: directly, and passed on by the guard.
 constexpr Duration kSameInterrupt = Duration::milliseconds(100);
 constexpr size_t kMaxInterrupts = 8;  // further ones are not passed on
@@ -263,7 +265,8 @@ void RunSession::on_watch_ended(const Status& status) {
 
 void RunSession::refresh() {
   view_.refresh(os::now());
-  loop_.arm("refresh", os::now() + kRefreshInterval, [this] { refresh(); });
+  const Duration pause = terminal_.is_live() ? kRefreshInterval : kSilenceCheckInterval;
+  loop_.arm("refresh", os::now() + pause, [this] { refresh(); });
 }
 
 void RunSession::finish() {

@@ -8,8 +8,9 @@
 //           happens but measurements)--> lively --(all as usual, and nothing has happened for
 //           kSettling)--> calm
 //
-// Invariant: what is unusual lies below every limit of core/recovery by more than a quiet window,
-// so a limit is never passed in calm times: no verdict comes later than if all times were lively.
+// Invariant: what is unusual lies below every limit of core/recovery, and the times are lively a
+// quiet window after it at the latest. So a verdict comes at most 150 ms later than if all times
+// were lively: turns of 125 ms are unusual from 350 ms on and beyond the limit at 500 ms.
 // Samples and metrics lose nothing: a quiet window fills at most a quarter of a rank's ring.
 //
 // Pure and single-threaded; a part of AgentCore.

@@ -24,13 +24,16 @@ struct Finish {
 
 std::vector<MemberIndex> BalancedDivider::regular(const std::vector<Member>& members,
                                                   uint32_t micro_batches) const {
-  return divide(members, std::vector<bool>(micro_batches), std::vector<uint32_t>(members.size()));
+  return divide(members, workers_of(members), std::vector<bool>(micro_batches),
+                std::vector<uint32_t>(members.size()));
 }
 
 std::vector<MemberIndex> BalancedDivider::lost(const std::vector<Member>& members,
                                                const std::vector<bool>& is_held,
                                                const std::vector<uint32_t>& held_counts) const {
-  return divide(members, is_held, held_counts);
+  std::vector<MemberIndex> all;
+  for (size_t i = 0; i < members.size(); ++i) all.push_back(static_cast<MemberIndex>(i));
+  return divide(members, all, is_held, held_counts);
 }
 
 std::vector<MemberIndex> BalancedDivider::workers_of(const std::vector<Member>& members) const {
@@ -48,12 +51,13 @@ std::vector<MemberIndex> BalancedDivider::workers_of(const std::vector<Member>& 
 }
 
 std::vector<MemberIndex> BalancedDivider::divide(const std::vector<Member>& members,
+                                                 const std::vector<MemberIndex>& workers,
                                                  const std::vector<bool>& is_given,
                                                  std::vector<uint32_t> counts) const {
   CHECK(!members.empty() && members.size() == counts.size());
   const std::vector<int64_t> cost = costs_of(members);
   std::priority_queue<Finish, std::vector<Finish>, std::greater<>> next;
-  for (const MemberIndex i : workers_of(members)) next.push({(counts[i] + 1) * cost[i], i});
+  for (const MemberIndex i : workers) next.push({(counts[i] + 1) * cost[i], i});
   std::vector<MemberIndex> owner(is_given.size(), kNoMember);
   for (size_t m = 0; m < is_given.size(); ++m) {
     if (is_given[m]) continue;

@@ -3,7 +3,8 @@
 // Every micro-batch costs a member the same, `cost` nanoseconds of its own; giving each in turn to
 // the member that would finish it first is optimal for equal jobs on machines of unequal speed (the
 // greedy rule; Dessouky et al. 1990). At most `workers` members get work, the others stand by as
-// hot spares: standing-by ranks last, otherwise by slot. Ties go to the lower slot. Integers only.
+// hot spares: standing-by ranks last, otherwise by slot. What is left of a step that has lost a
+// rank goes to all, since everybody waits for its end. Ties go to the lower slot. Integers only.
 //
 // Pure. Cost O(V log V + n) per call.
 #pragma once
@@ -42,6 +43,7 @@ class BalancedDivider final : public WorkDivider {
 
  private:
   std::vector<MemberIndex> divide(const std::vector<Member>& members,
+                                  const std::vector<MemberIndex>& workers,
                                   const std::vector<bool>& is_given,
                                   std::vector<uint32_t> counts) const;
   std::vector<int64_t> costs_of(const std::vector<Member>& members) const;

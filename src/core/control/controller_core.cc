@@ -145,7 +145,10 @@ std::optional<Instant> ControllerCore::State::next_deadline() const {
   if (const std::optional<Instant> back = paths_.next_return(now_)) consider(*back);
   if (roster_.count(SlotState::Empty) > 0)
     for (const auto& [id, slot] : roster_.slots)
-      if (slot.restart_at) consider(*slot.restart_at);
+      if (slot.restart_at) {
+        consider(*slot.restart_at);
+        consider(*slot.restart_at + kRepairLimit);
+      }
   if (asked_at_) consider(*asked_at_ + answer_limit());
   if (half_entered_at_) consider(*half_entered_at_ + entry_limit());
   if (all_done_at_) consider(*all_done_at_ + kLastSamples);

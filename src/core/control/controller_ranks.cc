@@ -125,12 +125,17 @@ void ControllerCore::State::on(HostId host, const RankUp& event) {
   roster_.set(*slot, SlotState::Up);
 }
 
+// The start of a process takes processors and memory from the ranks beside it. While they repair,
+// everybody waits for their step, so it waits a little.
 void ControllerCore::State::restart_due() {
   if (phase != JobPhase::Running && phase != JobPhase::Starting) return;
   if (roster_.count(SlotState::Empty) == 0) return;
+  const bool is_anybody_left = roster_.count(SlotState::Member) > 0;
+  const Duration pause = is_repairing() && is_anybody_left ? kRepairLimit : Duration();
   std::set<HostId> changed;
   for (auto& [id, slot] : roster_.slots) {
-    if (!slot.restart_at || *slot.restart_at > now_ || slot.state != SlotState::Empty) continue;
+    if (slot.state != SlotState::Empty) continue;
+    if (!slot.restart_at || *slot.restart_at + pause > now_) continue;
     const Host& host = roster_.hosts.at(slot.host);
     if (!host.is_connected || host.state != HostState::Ready) continue;
     if (paths_.is_kept_out(host.id, now_)) continue;

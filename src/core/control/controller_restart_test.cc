@@ -114,6 +114,19 @@ class RestartTest : public ::testing::Test {
                   .held = {}}});
     say(RankEntered{member, prepared_, Turn(5), Step(5)});
   }
+  // In the repaired epoch.
+  void commit_again() {
+    RankSample sample;
+    sample.turn = Turn(5);
+    sample.step = Step(5);
+    sample.epoch = prepared_;
+    sample.committed = now_;
+    Window window;
+    window.at = now_;
+    window.samples.emplace_back(started_.at(0).rank, sample);
+    say(window);
+  }
+  Incarnation incarnation_of_rank_1() const { return desired_.ranks.at(1).rank.incarnation; }
   void joiner_fails_twice() {
     const RankId member = started_.at(0).rank;
     for (int i = 0; i < 2; ++i) {
@@ -299,9 +312,28 @@ TEST_F(RestartTest, AwareRankThatFailsTwiceBeforeItsFirstCommit_EndsTheJobThatHa
   EXPECT_NE(ended_->reason.find("rank 1 on host0 exited with code 3"), std::string::npos);
 }
 
+// Its start would take processors and memory from the repair.
+TEST_F(RestartTest, LostRank_IsStartedAgainWhenTheOthersCommit) {
+  submit(true);
+  lose_rank_1();
+  EXPECT_EQ(incarnation_of_rank_1(), Incarnation(1));
+  commit_again();
+  EXPECT_EQ(incarnation_of_rank_1(), Incarnation(2));
+}
+
+TEST_F(RestartTest, LostRank_IsStartedAgainBesideALongRepair) {
+  submit(true);
+  lose_rank_1();
+  step(Tick{}, Duration::milliseconds(200));
+  EXPECT_EQ(incarnation_of_rank_1(), Incarnation(1));
+  step(Tick{}, Duration::milliseconds(100));
+  EXPECT_EQ(incarnation_of_rank_1(), Incarnation(2));
+}
+
 TEST_F(RestartTest, AwareJoinerThatFailsBeforeItsFirstCommit_IsGivenUpAndTheJobGoesOn) {
   submit(true);
   lose_rank_1();
+  commit_again();
   joiner_fails_twice();
   step(Tick{}, Duration::seconds(30));
   EXPECT_FALSE(ended_);
@@ -314,6 +346,7 @@ TEST_F(RestartTest, AwareJoinerThatFailsBeforeItsFirstCommit_IsGivenUpAndTheJobG
 TEST_F(RestartTest, AwareJoinerThatIsGivenUp_IsNoColdSpare) {
   submit(true, 1);
   lose_rank_1();
+  commit_again();
   joiner_fails_twice();
   EXPECT_EQ(desired_.ranks.size(), 1u);
   for (const SlotId spare : {SlotId(2), SlotId(3)}) {

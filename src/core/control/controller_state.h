@@ -52,6 +52,9 @@ inline constexpr Duration kAnswerLimit = Duration::milliseconds(500);
 inline constexpr Duration kEntryLimit = Duration::seconds(2);
 inline constexpr int64_t kEntrySteps = 20;
 
+// No repair holds up the start of a process for longer: where steps are long it would miss more.
+inline constexpr Duration kRepairLimit = Duration::milliseconds(250);
+
 inline constexpr const char* kHopeless = "another try would end in the same way";
 
 // How long the end of a job waits for the samples of its last turns.
@@ -151,6 +154,11 @@ class ControllerCore::State {
   std::string describe_end(const Slot& slot, const RankEnded& event,
                            const std::string& judgement) const;
   void restart_due();
+  // Until the others commit again.
+  bool is_repairing() const {
+    return membership_ &&
+           (incidents_.is_repairing() || membership_->phase() == Membership::Phase::Preparing);
+  }
   void advance_joiners();
   void send_heal(Slot& slot);
   void announce_pending();

@@ -63,8 +63,7 @@ void ControllerCore::State::advance_ledger() {
   if (!ledger_ || !membership_) return;
   GoodputLedger::Moment moment;
   moment.has_committed = committed_ > Turn(0);
-  moment.is_repairing =
-      incidents_.is_repairing() || membership_->phase() == Membership::Phase::Preparing;
+  moment.is_repairing = is_repairing();
   const std::vector<Member>& members = membership_->base().members;
   moment.working = divider_.worker_count(members.size());
   moment.healing = roster_.count_coming();

@@ -121,6 +121,8 @@ class OneHostTest : public ::testing::Test {
     say(ended);
     answer(kMember, epoch_.number, kCommitted);
     say(RankEntered{kMember, epoch_.number, kCommitted, Step(4)});
+    // No commit comes: the start of the joiner waits for it no longer than this.
+    hear_agent_for(Duration::milliseconds(260));
     start(kJoiner);
   }
   void announce_joiner() {

@@ -8,7 +8,7 @@ namespace paceline {
 
 // Of a host whose ranks all go on as usual (core/agent/reporting_pace.h); otherwise
 // kWindowInterval. Whoever judges by the age of a window must allow for it.
-inline constexpr Duration kQuietWindowInterval = Duration::milliseconds(200);
+inline constexpr Duration kQuietWindowInterval = Duration::milliseconds(300);
 static_assert(kQuietWindowInterval > kWindowInterval);
 
 }  // namespace paceline

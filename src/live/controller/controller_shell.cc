@@ -20,7 +20,8 @@ constexpr Duration kLingerLimit = Duration::seconds(2);
 constexpr Duration kCloseLimit = Duration::seconds(1);
 constexpr const char* kWatchTimer = "controller.watch";
 // What agents report at about the same time makes events that wait for each other.
-constexpr Duration kWatchDelay = Duration::milliseconds(50);
+// As often as people can read. What is no measurement goes out at once.
+constexpr Duration kWatchDelay = Duration::milliseconds(250);
 constexpr size_t kMostUntold = 1000;
 constexpr size_t kMostInMessage = 100;  // far below what one may be long
 

@@ -2,9 +2,11 @@
 // clang's -Wthread-safety checks (libstdc++ has none). Under g++ the annotations are empty.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "base/time.h"
 
@@ -33,12 +35,28 @@ namespace paceline::os {
 
 class CAPABILITY("mutex") Mutex {
  public:
-  void lock() ACQUIRE() { mutex_.lock(); }
+  void lock() ACQUIRE() {
+    if (mutex_.try_lock()) return;
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    mutex_.lock();
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+  }
   void unlock() RELEASE() { mutex_.unlock(); }
   std::mutex& native() { return mutex_; }
 
+  // For a thread that takes the mutex again and again: whoever waits for it has it first. A thread
+  // that has been woken needs longer to come than this one to lock again, and would find it taken
+  // for as long as there is work.
+  void give_way() {
+    for (int i = 0; i < kMostYields && waiting_.load(std::memory_order_relaxed) > 0; ++i)
+      std::this_thread::yield();
+  }
+
  private:
+  static constexpr int kMostYields = 1000;
+
   std::mutex mutex_;
+  std::atomic<int> waiting_ = 0;
 };
 
 class SCOPED_CAPABILITY MutexLock {

@@ -54,7 +54,7 @@ enum class FrameKind : uint8_t {
 inline constexpr FrameKind kLastFrameKind = FrameKind::HealTrial;
 constexpr bool is_heal(FrameKind kind) { return kind >= FrameKind::HealAsk; }
 
-// Connections for step operations end at a quiesce; a transfer goes on. Stated in Open, as hop.
+// A quiesce ends what is under way of step operations; a transfer goes on. Stated in Open, as hop.
 enum class Channel : uint8_t { Step = 0, Heal = 1 };
 
 struct FrameHeader {

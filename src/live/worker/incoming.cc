@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -74,6 +75,7 @@ bool Incoming::hand_out(const Take& take) {
     if (verdict == FrameVerdict::Refuse) return false;
     set_paused(verdict == FrameVerdict::Keep);
     if (is_paused_) return true;
+    newest_ = std::max(newest_, header->epoch);
     begin_ += size;
   }
   set_paused(false);

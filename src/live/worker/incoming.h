@@ -49,6 +49,8 @@ class Incoming {
   bool is_paused() const { return is_paused_; }
   Instant opened() const { return opened_; }
   Instant last_heard() const { return last_heard_; }
+  // The highest epoch of a frame that was taken.
+  EpochNumber newest() const { return newest_; }
   // The observer itself was late by this much: silence counts from later.
   void forgive(Duration lateness) { last_heard_ = last_heard_ + lateness; }
 
@@ -63,6 +65,7 @@ class Incoming {
   Poller::Key key_;
   Instant opened_;
   Instant last_heard_;
+  EpochNumber newest_;
   std::optional<RankId> sender_;
   Channel channel_ = Channel::Step;
   bool is_paused_ = false;

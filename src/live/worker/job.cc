@@ -53,12 +53,14 @@ Job::~Job() {
 }
 
 void Job::serve() {
+  os::prefer_short_slices();
   session_->ring().arm_bell();
   Duration limit;  // the first look is at once
   for (bool is_stopping = false; !is_stopping;) {
     const std::vector<Poller::Event> events = session_->poller().wait(limit);
     bool has_changed = false;
     bool wants_memory = false;
+    mutex_.give_way();
     {
       const os::MutexLock lock(mutex_);
       const Instant now = os::now();

@@ -8,8 +8,8 @@
 //
 // Frames wait in a queue that keeps what it is given to keep, and otherwise borrows the elements of
 // chunks from the sum buffers and accumulators. Those do not change before the peer has received
-// them (core/collective/ring.h); a quiesce destroys this object, and so the queue, before they are
-// used again.
+// them (core/collective/ring.h); a quiesce destroys an object with a queue before they are used
+// again.
 //
 // Not thread-safe: under the job's mutex.
 #pragma once
@@ -64,6 +64,8 @@ class Outgoing {
   Poller::Key key() const { return key_; }
   Instant retry_at() const { return retry_at_; }
   bool is_idle() const { return queue_.empty(); }
+  // Open, and nothing waits on it.
+  bool is_at_rest() const { return state_ == State::Open && is_idle(); }
   // What waits here and nowhere else.
   size_t copied_bytes() const { return copied_bytes_; }
   // Attempts that failed before the first one that did not.

@@ -1,8 +1,8 @@
 // Reducer: runs the reductions of one (epoch, turn) over all buckets: it feeds the ring state
 // machines with what arrives, does their arithmetic and sends what they say.
 //
-// begin() forgets whatever was under way; nothing of it can arrive later, because the transport was
-// quiesced or because the turn before is complete on every member.
+// begin() forgets whatever was under way; nothing of it is taken later, because its epoch is older
+// or the turn before is complete on every member.
 //
 // Not thread-safe: under the job's mutex.
 #pragma once

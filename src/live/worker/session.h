@@ -187,6 +187,7 @@ class Session final : private PeerHandler {
   void take(const wire::AgentRecord& record);
   bool is_acceptable(const ControlMessage& message) const;
   void connect_to(MemberIndex index);
+  void connect_to_all(MemberIndex self);
   void publish();
   int64_t run_queue_delay() const;
 

@@ -114,10 +114,14 @@ void Session::carry_out(const rank::EnterEpoch&) {
   for (Bucket& bucket : buckets_) bucket.set_micro_batches(epoch.micro_batches());
   lost_told_.clear();
   if (donor_) donor_->entered(epoch);
+  if (transport_ && epoch.kind == EpochKind::Emergency) {
+    std::set<RankId> members;
+    for (const Member& member : epoch.members) members.insert(member.rank);
+    transport_->enter(epoch.number, members);
+  }
   begin_round();
   const std::optional<MemberIndex> self = epoch.index_of(options_.self);
-  if (self && epoch.members.size() > 1)
-    connect_to(static_cast<MemberIndex>((*self + 1u) % epoch.members.size()));
+  if (self) connect_to_all(*self);
   if (self) {
     barrier_.enter({.turn = core_->position().committed,
                     .self = *self,
@@ -163,6 +167,14 @@ void Session::begin_round() {
 
 void Session::clear_contributions() {
   for (Bucket& bucket : buckets_) bucket.clear_own();
+}
+
+// To those that this rank sends chunks and votes to (core/rank/vote_exchange.h), while there is
+// time: the first turn would wait for each.
+void Session::connect_to_all(MemberIndex self) {
+  const size_t members = running_.members.size();
+  for (size_t distance = 1; distance < members; distance *= 2)
+    connect_to(static_cast<MemberIndex>((self + distance) % members));
 }
 
 void Session::connect_to(MemberIndex index) {

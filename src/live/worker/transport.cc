@@ -152,6 +152,8 @@ void Transport::end_incoming(size_t index) {
   const std::unique_ptr<Incoming> ended = std::move(incoming_[index]);
   incoming_.erase(incoming_.begin() + static_cast<ptrdiff_t>(index));
   if (!ended->sender()) return;
+  // Its sender had something to send when it quiesced. That it does no more is no news.
+  if (ended->channel() == Channel::Step && ended->newest() < entered_) return;
   // A peer that has come anew has not been lost with the connection of an attempt that is over.
   const bool has_come_anew =
       ended->channel() == Channel::Heal &&
@@ -183,9 +185,22 @@ void Transport::resume_paused() {
 }
 
 void Transport::quiesce() {
-  std::erase_if(peers_, [](const auto& each) { return each.first.second == Channel::Step; });
-  std::erase_if(incoming_, [](const auto& each) { return each->channel() == Channel::Step; });
-  silent_.clear();
+  std::erase_if(peers_, [](const auto& each) {
+    return each.first.second == Channel::Step && !each.second.connection->is_at_rest();
+  });
+}
+
+void Transport::enter(EpochNumber epoch, const std::set<RankId>& members) {
+  entered_ = epoch;
+  std::erase_if(peers_, [&](const auto& each) {
+    const auto& [id, channel] = each.first;
+    return channel == Channel::Step &&
+           !(members.contains(id) && each.second.connection->is_at_rest());
+  });
+  std::erase_if(incoming_, [&](const auto& each) {
+    return each->sender() && each->channel() == Channel::Step && !members.contains(*each->sender());
+  });
+  silent_.clear();  // whoever still is will be told again
 }
 
 // --- Time ---
@@ -221,8 +236,7 @@ Instant Transport::next_tick() const {
 // A connection with frames in its queue needs no beat, and must not collect them.
 void Transport::beat(EpochNumber epoch) {
   for (auto& [key, peer] : peers_)
-    if (key.second == Channel::Step && peer.connection->state() == Outgoing::State::Open &&
-        peer.connection->is_idle())
+    if (key.second == Channel::Step && peer.connection->is_at_rest())
       send(key.first, {.kind = FrameKind::Beat, .epoch = epoch}, {}, {});
   flush();
 }

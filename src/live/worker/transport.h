@@ -1,8 +1,12 @@
 // Transport: the connections between this rank and its peers, and the listener that they come to.
 //
 // One outgoing connection per peer and channel, made when it is asked for; peers' connections are
-// accepted as they come. A quiesce closes all of the step channel, so that nothing of an older
-// epoch can arrive, leave or be written any more.
+// accepted as they come.
+//
+// A quiesce ends the connections of the step channel that have something to send: nothing of an
+// older epoch leaves any more, and no buffer is borrowed. The others stay, since to make them again
+// would cost the repaired step more than its reduction; what arrives on them of an older epoch is
+// dropped by its number. Which of them are of use is known when the next epoch is entered.
 //
 // Beats go out on every open connection; a peer that has a connection to this rank and is not heard
 // for kSilenceLimit is reported, and reported again when it is heard. How late this observer's own
@@ -78,8 +82,10 @@ class Transport {
   Instant next_tick() const;
   // Offers the frames that were kept again.
   void resume_paused();
-  // Closes every connection of the step channel.
+  // Ends what is to be sent on the step channel.
   void quiesce();
+  // A new epoch, after a quiesce. The step channel keeps the good connections with its members.
+  void enter(EpochNumber epoch, const std::set<RankId>& members);
 
  private:
   Transport(const Options& options, Poller& poller, PeerHandler& handler, os::Descriptor listener,
@@ -112,6 +118,7 @@ class Transport {
   std::map<PeerKey, Peer> peers_;
   std::vector<std::unique_ptr<Incoming>> incoming_;
   std::set<RankId> silent_;
+  EpochNumber entered_;  // after a quiesce
   Instant next_beat_;
 };
 
