@@ -42,8 +42,8 @@ void prefer_short_slices() {
 }
 
 void lower_thread_priority() {
-  constexpr int kLowest = 19;
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowest);
+  constexpr int kQuarterOfACore = 5;  // beside one thread of the usual priority
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kQuarterOfACore);
 }
 
 }  // namespace paceline::os

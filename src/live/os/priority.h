@@ -13,8 +13,9 @@ int raise_priority();
 // slices (before Linux 6.12).
 void prefer_short_slices();
 
-// The calling thread runs only when a core has nothing better to do. It cannot be taken back: for
-// threads that nobody waits for.
+// The calling thread leaves most of a contended core to others, and a fair part of the rest to
+// itself. It cannot be taken back. Not less: on a busy host a thread of the lowest priority does not
+// run for minutes, and somebody waits for what it does in the end.
 void lower_thread_priority();
 
 }  // namespace paceline::os

@@ -202,7 +202,7 @@ void Job::finish_copy() {
   session_->give_copy(std::exchange(copy_, {}));
 }
 
-// Its pages are touched by a thread of its own, at the lowest priority: nobody waits for it.
+// Its pages are touched by a thread of its own, at a low priority: only the joiner waits for it.
 void Job::prepare_copy_memory() {
   if (preparing_.joinable()) preparing_.join();  // it has handed its memory over
   std::optional<Snapshot> memory;
