@@ -77,9 +77,11 @@ void ControllerCore::State::step(Instant now, const Event& event) {
 
 // What did not run did not hear: every silence is shorter by as much.
 void ControllerCore::State::was_blind(Duration blind) {
-  for (auto& [id, host] : roster_.hosts)
+  for (auto& [id, host] : roster_.hosts) {
     host.last_heard =
         std::min(now_, std::max(host.last_heard + blind, now_ - spec_.silence_limit / 2));
+    host.silent_since = std::min(now_, host.silent_since + blind);
+  }
   for (LostConnection& lost : lost_connections_) lost.due = lost.due + blind;
   if (asked_at_) asked_at_ = std::min(now_, *asked_at_ + blind);
   if (half_entered_at_) half_entered_at_ = std::min(now_, *half_entered_at_ + blind);
@@ -100,6 +102,7 @@ void ControllerCore::State::drive() {
   judge_lost_connections();
   judge_unanswered();
   judge_unentered();
+  judge_unwatched_hosts();
   advance_joiners();
   judge();
   announce_pending();
@@ -113,7 +116,7 @@ void ControllerCore::State::drive() {
 }
 
 void ControllerCore::State::on(const Restarted&) {
-  for (auto& [id, host] : roster_.hosts) host.last_heard = now_;
+  for (auto& [id, host] : roster_.hosts) host.heard_at(now_);
   for (auto& [id, slot] : roster_.slots) slot.assigned_at = now_;  // at the latest
   resume_slowness();
   if (membership_) {
@@ -139,7 +142,8 @@ std::optional<Instant> ControllerCore::State::next_deadline() const {
   const auto consider = [&](Instant when) {
     if (when > now_) next = std::min(next, when);
   };
-  // A host that is silent already is judged when somebody misses its ranks: that is an event.
+  // A host that is silent already is judged when somebody misses its ranks: that is an event. Where
+  // nobody does, the longest sleep is short enough.
   for (const auto& [id, host] : roster_.hosts) consider(host.last_heard + spec_.silence_limit);
   for (const LostConnection& lost : lost_connections_) consider(lost.due);
   if (const std::optional<Instant> back = paths_.next_return(now_)) consider(*back);

@@ -2,13 +2,26 @@
 //
 // Losing sight of a host is not a fault of it. It is lost only when its agent is silent (or its
 // stream closed) and a rank elsewhere misses a rank of it: a host that is frozen or cut off stops
-// answering its peers too, while one whose agent alone is stopped goes on committing.
+// answering its peers too, while one whose agent alone is stopped goes on committing. Where no rank
+// is a member nobody can miss one: there the silence of the agent is enough, if it is long.
 #include <algorithm>
 
 #include "base/check.h"
 #include "core/control/controller_state.h"
 
 namespace paceline::control {
+namespace {
+
+// Of an agent of whose ranks no other rank speaks: its silence is all the evidence that there is. A
+// busy machine may hold an agent up for a second or two, and to give up one that lives costs a
+// start and a heal, or, where the program does not link the library, everybody everything since the
+// last checkpoint. A stream that the kernel has closed needs less: an agent that lives connects
+// again at once.
+constexpr Duration kUnwatchedSilence = Duration::seconds(5);
+constexpr Duration kUnwatchedDisconnect = Duration::seconds(2);
+
+}  // namespace
+
 void ControllerCore::State::on(const HostConnected& event) {
   Host& host = roster_.hosts[event.host];
   host.id = event.host;
@@ -75,7 +88,7 @@ void ControllerCore::State::on(const HostDisconnected& event) {
 }
 
 void ControllerCore::State::heard(Host& host) {
-  host.last_heard = now_;
+  host.heard_at(now_);
   if (!membership_ || host.state != HostState::Lost) return;
   // Before a decision has left its ranks out they are survivors again.
   bool is_back = false;
@@ -140,6 +153,29 @@ void ControllerCore::State::judge_silence() {
   }
 }
 
+bool ControllerCore::State::is_silent_for_good(const Host& host) const {
+  const Duration limit = host.is_connected ? kUnwatchedSilence : kUnwatchedDisconnect;
+  return now_ - host.last_heard >= spec_.silence_limit &&
+         now_ - host.silent_since >= std::max(limit, spec_.silence_limit * 2);
+}
+
+// A host that holds processes and no member: they are on their way to be members. Nobody misses it,
+// and its slots would stay taken.
+void ControllerCore::State::judge_unwatched_hosts() {
+  if (phase != JobPhase::Running || !membership_ || !roster_.may_have_joining()) return;
+  for (auto& [id, host] : roster_.hosts) {
+    if (host.state == HostState::Lost || !is_silent_for_good(host)) continue;
+    bool has_process = false, has_member = false;
+    for (const Slot* slot : roster_.on_host(id)) {
+      has_process |= slot->is_alive();
+      has_member |= membership_->may_be_in_force(slot->rank());
+    }
+    if (!has_process || has_member) continue;
+    lose_host(host, str("its agent has been silent for ", now_ - host.silent_since,
+                        ", and none of its ranks is a member"));
+  }
+}
+
 void ControllerCore::State::lose_host(Host& host, std::string evidence) {
   host.state = HostState::Lost;
   host.lost_at = now_;
@@ -148,23 +184,31 @@ void ControllerCore::State::lose_host(Host& host, std::string evidence) {
       known != nullptr ? *known : open_incident(IncidentKind::HostLost, std::nullopt);
   incident.host = host.id;
   incident.evidence = std::move(evidence);
+  bool has_member = false;
   for (Slot* slot : roster_.on_host(host.id)) {
-    if (!slot->is_alive()) continue;
     const RankId rank = slot->rank();
+    has_member |= membership_->may_be_in_force(rank);
+    if (!slot->is_alive()) continue;
     roster_.set(*slot, SlotState::Ending);
     slot->incident = incident.id;
     note_lost_work(*slot);
     silent_to_.erase(rank);
     membership_->lost(rank, Loss::Silent);
   }
-  publish(incident);
+  if (has_member) {
+    publish(incident);
+    return;
+  }
+  incident.action = ActionKind::Wait;
+  incident.reason = "no member: the others train on, and its slots start again there or elsewhere";
+  publish_as_over(incident);
 }
 
 // A lost host is used again once its agent has reported every process of ours ended.
 void ControllerCore::State::readmit_if_clean(Host& host) {
   if (host.state != HostState::Lost || !host.is_connected || !host.present.empty()) return;
   host.state = HostState::Ready;
-  host.last_heard = now_;
+  host.heard_at(now_);
   if (host.lost_at) judgement_.absences.add(now_ - *host.lost_at);
   notice(str(host.name, " is back and clean",
              host.is_spare && !spec_.has_hot_spares ? ": a cold spare from now on" : ""));

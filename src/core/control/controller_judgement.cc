@@ -169,9 +169,7 @@ void ControllerCore::State::end_observed_hangs() {
     const bool is_gone = slot == nullptr || !slot->is_alive();
     if (!is_gone && !judgement_.hangs.has_moved_since(entry.first, incident->detected))
       return false;
-    incident->recovered = now_;
-    publish(*incident);
-    incidents_.close(entry.second);
+    publish_as_over(*incident);
     return true;
   });
 }
@@ -239,11 +237,7 @@ void ControllerCore::State::begin_slowness(const recovery::PaceChange& change) {
 void ControllerCore::State::end_slowness(RankId rank, const std::string& why) {
   const auto found = judgement_.slow_incidents.find(rank);
   if (found == judgement_.slow_incidents.end()) return;
-  if (Incident* incident = incidents_.find(found->second)) {
-    incident->recovered = now_;
-    publish(*incident);
-    incidents_.close(found->second);
-  }
+  if (Incident* incident = incidents_.find(found->second)) publish_as_over(*incident);
   judgement_.slow_incidents.erase(found);
   notice(str(rank, " is slow no more: ", why));
 }

@@ -445,9 +445,7 @@ void ControllerCore::State::on(HostId host, const HealProgress& event) {
       incident.evidence = str("a chunk from ", event.donor, " was bad: ", event.detail);
       incident.action = ActionKind::Wait;
       incident.reason = "the chunk was taken again; nobody else has noticed";
-      incident.recovered = now_;
-      publish(incident);
-      incidents_.close(incident.id);
+      publish_as_over(incident);
       return;
     }
     case HealProgress::What::Failed:

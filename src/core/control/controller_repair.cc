@@ -102,6 +102,13 @@ void ControllerCore::State::publish(const Incident& incident) {
   watch(IncidentChanged{incident});
 }
 
+// Nothing of it is left to be repaired. It is gone afterwards.
+void ControllerCore::State::publish_as_over(Incident& incident) {
+  incident.recovered = now_;
+  publish(incident);
+  incidents_.close(incident.id);
+}
+
 Incident* ControllerCore::State::open_incident_of(const Slot& slot) {
   return slot.incident ? incidents_.find(*slot.incident) : nullptr;
 }

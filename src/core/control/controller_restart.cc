@@ -15,11 +15,6 @@
 namespace paceline::control {
 namespace {
 
-// No rank speaks of its peers here, so an agent's silence is all the evidence that there is. It is
-// given longer, since a restart costs everybody everything since the last checkpoint.
-constexpr Duration kUnawareSilence = Duration::seconds(5);
-constexpr Duration kUnawareDisconnect = Duration::seconds(2);
-
 // From SIGTERM to SIGKILL for the others, when one has failed: all wait for it.
 constexpr Duration kRestartGrace = Duration::seconds(3);
 // What the end of an agent's ranks may take beyond the grace.
@@ -73,13 +68,11 @@ void ControllerCore::State::judge_unaware_hosts() {
     const std::vector<Slot*> slots = roster_.on_host(id);
     const bool has_work =
         std::any_of(slots.begin(), slots.end(), [](const Slot* slot) { return slot->is_alive(); });
-    const Duration silence = now_ - host.last_heard;
-    if (!has_work || host.state == HostState::Lost) continue;
-    if (silence < (host.is_connected ? kUnawareSilence : kUnawareDisconnect)) continue;
+    if (!has_work || host.state == HostState::Lost || !is_silent_for_good(host)) continue;
     host.state = HostState::Lost;
     Incident& incident = open_incident(IncidentKind::HostLost, std::nullopt);
     incident.host = id;
-    incident.evidence = str("its agent has been silent for ", silence);
+    incident.evidence = str("its agent has been silent for ", now_ - host.silent_since);
     end_attempt(incident, {.reason = str(host.name, ": ", incident.evidence),
                            .exit_code = kExitRequeue,
                            .is_hopeless = false});

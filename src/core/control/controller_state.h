@@ -110,6 +110,8 @@ class ControllerCore::State {
     return host.is_connected && now_ - host.last_heard < spec_.silence_limit;
   }
   bool is_missed_by_peers(HostId host) const;
+  void judge_unwatched_hosts();
+  bool is_silent_for_good(const Host& host) const;
   void lose_host(Host& host, std::string evidence);
   void readmit_if_clean(Host& host);
   void desire(HostId host);
@@ -222,6 +224,7 @@ class ControllerCore::State {
   void note_lost_work(const Slot& slot);
   uint32_t lost_work_of(const Incident& incident, const Epoch& decision) const;
   void publish(const Incident& incident);
+  void publish_as_over(Incident& incident);
   void explain_repair(Incident& incident, const Decided& decision, uint32_t redone);
   void set_divider();
 

@@ -33,10 +33,15 @@ struct Host {
   bool is_connected = false;
   bool is_spare = false;
   HostState state = HostState::Ready;
+  // Both are later by what the controller itself was blind for. The first leaves what waited
+  // meanwhile the time to be read, however long the silence was; the second tells how long it is.
   Instant last_heard;
+  Instant silent_since;
   std::optional<Instant> lost_at;
   uint64_t desired_sequence = 0;
   std::set<RankId> present;  // processes that its agent has reported and not yet reported ended
+
+  void heard_at(Instant now) { last_heard = silent_since = now; }
 };
 
 enum class SlotState : uint8_t {

@@ -155,6 +155,49 @@ TEST(ColdSpare, SpareThatIsSilent_IsNotTaken) {
   EXPECT_EQ(story.last.working, 8u);
 }
 
+// Nobody waits for its ranks and nobody else speaks of them: its agent's silence must do.
+TEST(ColdSpare, HostThatVanishesWhileItsRanksHeal_IsLostAndTheNextSpareTaken) {
+  Model model = cold_model();
+  model.spare_hosts = 2;
+  model.heal_time = Duration::seconds(1);
+  model.steps = 1500;
+  World world(model);
+  const Story story(world);
+  const Duration vanishes = kFaultAt + Duration::milliseconds(1500);
+  world.queue().after(kFaultAt, [&] { world.lose_host(1, kEnd); });
+  world.queue().after(vanishes, [&] { world.lose_host(kSpareHost, kEnd); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  EXPECT_EQ(story.started(kFaultAt, vanishes), (Slots{8, 9}));
+  EXPECT_EQ(story.started(vanishes, kEnd), (Slots{10, 11}));
+  EXPECT_EQ(story.last.working, 8u);
+  EXPECT_EQ(story.most_members, 8u);
+  ASSERT_EQ(outcome.incidents.size(), 2u);
+  const Incident& lost = outcome.incidents[1];
+  EXPECT_EQ(lost.kind, IncidentKind::HostLost);
+  EXPECT_EQ(lost.host, HostId(kSpareHost + 1));
+  EXPECT_TRUE(lost.recovered);
+  EXPECT_GE(lost.detected, Instant() + vanishes + Duration::milliseconds(4700));
+  EXPECT_LE(lost.detected, Instant() + vanishes + Duration::milliseconds(5500));
+}
+
+TEST(ColdSpare, HostThatIsSilentForLessWhileItsRanksHeal_KeepsThem) {
+  Model model = cold_model();
+  model.spare_hosts = 2;
+  model.heal_time = Duration::seconds(1);
+  model.steps = 1500;
+  World world(model);
+  const Story story(world);
+  world.queue().after(kFaultAt, [&] { world.lose_host(1, kEnd); });
+  world.queue().after(kFaultAt + Duration::milliseconds(1500),
+                      [&] { world.lose_host(kSpareHost, Duration::seconds(4)); });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  EXPECT_EQ(story.started(kFaultAt, kEnd), (Slots{8, 9}));
+  EXPECT_EQ(story.last.working, 8u);
+  EXPECT_EQ(outcome.incidents.size(), 1u);
+}
+
 TEST(ColdSpare, KilledRank_IsStartedAgainWhereItWas) {
   const Model model = cold_model();
   World world(model);
