@@ -9,6 +9,7 @@ import subprocess
 from run_test import Case, arguments_of, expect, run_case
 
 STEPS = 120
+LONG = 300
 
 
 def described(report: dict) -> str:
@@ -30,8 +31,8 @@ def survives(case: Case, fault: str, kind: str, hang_classes: tuple[str, ...] = 
     return incident
 
 
-def expect_calm_bits(broken: dict, calm: dict) -> None:
-    expect(broken["samples"] == {"consumed": 16 * STEPS, "duplicated": 0, "skipped": 0}, str(broken["samples"]))
+def expect_calm_bits(broken: dict, calm: dict, steps: int = STEPS) -> None:
+    expect(broken["samples"] == {"consumed": 16 * steps, "duplicated": 0, "skipped": 0}, str(broken["samples"]))
     expect(broken["state_digest"] == calm["state_digest"],
            f"digests differ: {calm['state_digest']} {broken['state_digest']}\n{described(broken)}")
 
@@ -47,6 +48,20 @@ def corrupt(case: Case) -> None:
     expect(incident["rank"] == 3 and incident["detect_ms"] is not None, f"not matched to its fault\n{text}")
     expect("did not match their checksum; taken again from" in incident["evidence"], incident["evidence"])
     expect_calm_bits(broken, calm)
+
+
+def silent_joiner_host(case: Case) -> None:
+    """A cold spare starts in a lost host's place and vanishes before its rank is a member: the next spare is taken."""
+    calm = case.trained("calm", steps=LONG, micro_batch_ms=20)
+    broken = case.trained("broken", "--spares", "2", "--spare-mode", "cold", "--fault",
+                          "lose-host@step=20:rank=2,for=60s", "--fault", "lose-host@step=20:rank=4,phase=heal,for=60s",
+                          steps=LONG, micro_batch_ms=20)
+    text = described(broken)
+    expect([fault["kind"] for fault in broken["faults"]] == ["lose-host"] * 2, f"not both have struck\n{text}")
+    expect([incident["kind"] for incident in broken["incidents"]] == ["host_lost"] * 2, text)
+    expect("none of its ranks is a member" in broken["incidents"][1]["evidence"], text)
+    expect("rank 5 on host5 takes the place of rank 4 on host4" in broken["stderr"], text)
+    expect_calm_bits(broken, calm, LONG)
 
 
 def skip(case: Case) -> None:
@@ -150,8 +165,8 @@ def never_in_barrier(case: Case) -> None:
 
 
 CASES = {function.__name__: function
-         for function in (corrupt, skip, spin, hang, stop, lose_host, cold_spare, slow, recovery_mode_is_changed,
-                           kill_in_barrier, never_in_barrier)}
+         for function in (corrupt, silent_joiner_host, skip, spin, hang, stop, lose_host, cold_spare, slow,
+                           recovery_mode_is_changed, kill_in_barrier, never_in_barrier)}
 
 
 if __name__ == "__main__":

@@ -179,7 +179,8 @@ bool Injector::advance_pending(Pending& pending, const World& world, Duration& p
   Watched* rank = watched(owner->second);
   if (rank == nullptr) return false;
   const RankGlance glance = rank->probe.glance();
-  if (glance.step + kNearSteps >= spec.step) pause = std::min(pause, kNearPause);
+  const bool is_healing = glance.phase == RankPhase::Heal;  // it has no step yet
+  if (is_healing || glance.step + kNearSteps >= spec.step) pause = std::min(pause, kNearPause);
   if (!is_at_step(spec, glance)) return false;
   const Instant now = os::now();
   if (!pending.phase_seen) {
