@@ -1,5 +1,8 @@
 #include "live/rpc/channel.h"
 
+#include <absl/synchronization/mutex.h>
+#include <grpc/grpc.h>
+
 #include <string_view>
 
 #include "base/str.h"
@@ -23,11 +26,23 @@ constexpr int kKeepaliveLimitMs = 5'000;
 constexpr int kMeasuresBandwidth = 0;
 constexpr int kStreamWindowBytes = 1 << 20;
 
+// Before gRPC is used; more than once does no harm.
+void prepare_grpc() {
+  // Distributions may build Abseil without NDEBUG, as Debian does. Each of gRPC's locks then enters
+  // a graph of all locks, behind one lock of the whole process, to find cycles.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  // With the last channel or server gRPC would end its threads, and wait up to 10 s for one that
+  // polls for a write which a peer has not taken. So they stay, and end with the process.
+  static const bool is_kept = (grpc_init(), true);
+  static_cast<void>(is_kept);
+}
+
 }  // namespace
 
 bool is_local(const std::string& address) { return address.starts_with("unix"); }
 
 std::shared_ptr<grpc::Channel> open_channel(const std::string& address) {
+  prepare_grpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstPauseMs);
@@ -51,6 +66,7 @@ void add_token(grpc::ClientContext& context, const std::string& token) {
 }
 
 void limit_server(grpc::ServerBuilder& builder, const std::string& address) {
+  prepare_grpc();
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, kMeasuresBandwidth);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
@@ -75,6 +91,11 @@ bool has_token(const grpc::ServerContextBase& context, const std::string& token)
     difference |= static_cast<unsigned char>(shown[i]) ^ static_cast<unsigned char>(token[i]);
   return difference == 0;
 }
+
+grpc::Status no_token() {
+  return {grpc::StatusCode::UNAUTHENTICATED, "the token is missing or wrong"};
+}
+grpc::Status behind() { return {grpc::StatusCode::RESOURCE_EXHAUSTED, "the controller is behind"}; }
 
 grpc::Status to_grpc(const Status& status) {
   if (status) return grpc::Status::OK;

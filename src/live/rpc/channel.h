@@ -32,6 +32,9 @@ void add_token(grpc::ClientContext& context, const std::string& token);
 void limit_server(grpc::ServerBuilder& builder, const std::string& address);
 // Takes as long for a wrong token as for the right one.
 bool has_token(const grpc::ServerContextBase& context, const std::string& token);
+// Why a server refuses.
+grpc::Status no_token();
+grpc::Status behind();
 
 grpc::Status to_grpc(const Status& status);
 Status from_grpc(const grpc::Status& status);

@@ -11,7 +11,9 @@
 
 #include "base/str.h"
 #include "live/rpc/channel.h"
+#include "live/rpc/controller_calls.h"
 #include "live/rpc/convert.h"
+#include "live/rpc/server_queue.h"
 #include "live/rpc/server_stream.h"
 
 namespace paceline::rpc {
@@ -19,35 +21,11 @@ namespace {
 
 constexpr std::chrono::seconds kShutdownLimit{1};
 
-grpc::Status no_token() {
-  return {grpc::StatusCode::UNAUTHENTICATED, "the token is missing or wrong"};
-}
-grpc::Status behind() { return {grpc::StatusCode::RESOURCE_EXHAUSTED, "the controller is behind"}; }
-grpc::Status ending() { return {grpc::StatusCode::UNAVAILABLE, "the controller ends"}; }
-
-// A stream that is refused before it begins.
-template <class Reactor>
-class RefusedStream final : public Reactor {
- public:
-  explicit RefusedStream(const grpc::Status& status) { this->Finish(status); }
-  void OnDone() override { self_.reset(); }
-
-  static Reactor* make(const grpc::Status& status) {
-    std::shared_ptr<RefusedStream> stream = std::make_shared<RefusedStream>(status);
-    stream->self_ = stream;
-    return stream.get();
-  }
-
- private:
-  std::shared_ptr<RefusedStream> self_;  // until gRPC is done with it
-};
-
 }  // namespace
 
-// Threads: gRPC's threads call the service methods and the listener; they touch what the mutex
-// guards, and post the rest to the loop.
-class ControllerServer::State final : public proto::Controller::CallbackService,
-                                      public StreamListener {
+// Threads: the queue's thread calls the listener and what prepares a call, and so does the loop's
+// while it sends; they touch what the mutex guards, and post the rest to the loop.
+class ControllerServer::State final : public StreamListener {
  public:
   State(os::Loop& loop, std::string token, ControllerHandler& handler)
       : loop_(loop), token_(std::move(token)), handler_(handler) {}
@@ -60,15 +38,24 @@ class ControllerServer::State final : public proto::Controller::CallbackService,
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
     limit_server(builder, address);
-    builder.RegisterService(this);
+    builder.RegisterService(&service_);
+    queue_ = std::make_unique<ServerQueue>(builder.AddCompletionQueue());
     // Of a taken port gRPC would log a page; the caller has one line.
     gpr_set_log_function([](gpr_log_func_args*) {});
     server_ = builder.BuildAndStart();
+    if (server_ == nullptr) queue_.reset();  // gRPC would complain that it goes before the server
     gpr_set_log_function(nullptr);
     if (server_ == nullptr || port == 0)
       return Failure{ErrorCode::Unavailable,
                      str("cannot listen on ", address,
                          ": it is taken, or no address of this machine; choose another one")};
+    calls_ = std::make_unique<ControllerCalls>(
+        *queue_, service_, token_,
+        [this](std::function<void()> function) { return post(std::move(function)); }, handler_);
+    calls_->request_first();
+    request_stream<AgentServerStream>();
+    request_stream<WatcherStream>();
+    queue_->serve();
     address_ = address;
     if (address.ends_with(":0")) address_ = str(address.substr(0, address.size() - 1), port);
     return {};
@@ -95,55 +82,21 @@ class ControllerServer::State final : public proto::Controller::CallbackService,
     if (const auto watcher = find(watchers_, stream)) watcher->finish(grpc::Status::OK);
   }
 
-  // --- gRPC's threads
+  // --- The queue's thread
 
-  grpc::ServerBidiReactor<proto::AgentMessage, proto::AgentCommand>* Agent(
-      grpc::CallbackServerContext* context) override {
-    using Refused =
-        RefusedStream<grpc::ServerBidiReactor<proto::AgentMessage, proto::AgentCommand>>;
-    if (!has_token(*context, token_)) return Refused::make(no_token());
-    const std::shared_ptr<AgentServerStream> stream = open(agents_, *context);
-    if (!post([this, id = stream->id()] { handler_.agent_opened(id); })) stream->finish(behind());
-    stream->start();
-    return stream.get();
+  void stream_arrived(AgentServerStream& stream) override {
+    request_stream<AgentServerStream>();
+    const StreamId id = let_in(agents_, stream);
+    if (id == StreamId()) return;
+    if (!post([this, id] { handler_.agent_opened(id); })) stream.finish(behind());
+    stream.start();
   }
-
-  grpc::ServerWriteReactor<proto::WatchEvent>* Watch(grpc::CallbackServerContext* context,
-                                                     const proto::WatchRequest*) override {
-    if (!has_token(*context, token_))
-      return RefusedStream<grpc::ServerWriteReactor<proto::WatchEvent>>::make(no_token());
-    const std::shared_ptr<WatcherStream> stream = open(watchers_, *context);
-    if (!post([this, id = stream->id()] { handler_.watcher_opened(id); })) stream->finish(behind());
-    return stream.get();
-  }
-
-  grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context,
-                                   const proto::SubmitRequest* request,
-                                   proto::SubmitReply*) override {
-    Result<JobSpec> spec = from_proto(request->spec());
-    if (!spec) return refuse(context, to_grpc(spec.error()));
-    return answer(context, [this, taken = std::move(spec).value()]() mutable {
-      return handler_.submit(std::move(taken));
-    });
-  }
-  grpc::ServerUnaryReactor* Stop(grpc::CallbackServerContext* context,
-                                 const proto::StopRequest* request, proto::StopReply*) override {
-    return answer(context, [this, is_immediate = request->is_immediate()] {
-      return handler_.stop(is_immediate);
-    });
-  }
-  grpc::ServerUnaryReactor* SetRecovery(grpc::CallbackServerContext* context,
-                                        const proto::SetRecoveryRequest* request,
-                                        proto::SetRecoveryReply*) override {
-    if (request->mode() > static_cast<uint32_t>(RecoveryMode::Off))
-      return refuse(context, {grpc::StatusCode::INVALID_ARGUMENT, "no such recovery mode"});
-    return answer(context,
-                  [this, mode = static_cast<RecoveryMode>(request->mode()),
-                   scope = request->scope()] { return handler_.set_recovery(mode, scope); });
-  }
-  grpc::ServerUnaryReactor* Ping(grpc::CallbackServerContext* context, const proto::PingRequest*,
-                                 proto::PingReply*) override {
-    return answer(context, [] { return Status(); });
+  void stream_arrived(WatcherStream& stream) override {
+    request_stream<WatcherStream>();
+    const StreamId id = let_in(watchers_, stream);
+    if (id == StreamId()) return;
+    if (!post([this, id] { handler_.watcher_opened(id); })) stream.finish(behind());
+    stream.start();
   }
 
   bool stream_said(StreamId stream, HostEvent event) override {
@@ -171,15 +124,31 @@ class ControllerServer::State final : public proto::Controller::CallbackService,
   template <class Stream>
   using Streams = std::map<StreamId, std::shared_ptr<Stream>>;
 
+  // One of each kind is asked for, always: the next when it has arrived.
   template <class Stream>
-  std::shared_ptr<Stream> open(Streams<Stream>& streams, grpc::CallbackServerContext& context) {
+  void request_stream() {
     const os::MutexLock lock(mutex_);
+    if (is_ending_) return;
+    const std::shared_ptr<Stream> stream = std::make_shared<Stream>(*queue_, *this);
+    queue_->add(stream);
+    stream->request(service_);
+  }
+  // Its number, or none if it is refused.
+  template <class Stream>
+  StreamId let_in(Streams<Stream>& streams, Stream& stream) {
+    if (!has_token(stream.context(), token_)) {
+      stream.finish(no_token());
+      return {};
+    }
+    const os::MutexLock lock(mutex_);
+    if (is_ending_) {
+      stream.end();
+      return {};
+    }
     next_number_ = next_number_.next();
-    std::shared_ptr<Stream> stream = std::make_shared<Stream>(next_number_, context, *this);
-    stream->keep(stream);
-    streams.emplace(next_number_, stream);
-    if (is_ending_) stream->abort();
-    return stream;
+    stream.let_in(next_number_);
+    streams.emplace(next_number_, stream.shared_from_this());
+    return next_number_;
   }
   template <class Stream>
   std::shared_ptr<Stream> find(const Streams<Stream>& streams, StreamId id) {
@@ -195,87 +164,39 @@ class ControllerServer::State final : public proto::Controller::CallbackService,
     });
   }
 
-  // Has `act` run on the loop and its result sent. Every call is answered exactly once: by whoever
-  // takes it out of `calls_`.
-  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context,
-                                   std::function<Status()> act) {
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    if (!has_token(*context, token_)) {
-      reactor->Finish(no_token());
-      return reactor;
-    }
-    uint64_t number = 0;
-    {
-      const os::MutexLock lock(mutex_);
-      number = ++next_call_;
-      calls_.emplace(number, reactor);
-      if (is_ending_) {
-        calls_.erase(number);
-        reactor->Finish(ending());
-        return reactor;
-      }
-    }
-    const bool is_posted =
-        post([this, number, taken = std::move(act)] { reply(number, to_grpc(taken())); });
-    if (!is_posted) reply(number, behind());
-    return reactor;
-  }
-  grpc::ServerUnaryReactor* refuse(grpc::CallbackServerContext* context,
-                                   const grpc::Status& status) {
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    reactor->Finish(has_token(*context, token_) ? status : no_token());
-    return reactor;
-  }
-  void reply(uint64_t number, const grpc::Status& status) {
-    grpc::ServerUnaryReactor* reactor = nullptr;
-    {
-      const os::MutexLock lock(mutex_);
-      const auto found = calls_.find(number);
-      if (found == calls_.end()) return;
-      reactor = found->second;
-      calls_.erase(found);
-    }
-    reactor->Finish(status);
-  }
-
-  // gRPC waits for every reactor, so each must be ended first; those that come later end at once.
+  // Each call that is there is ended; those that come later, while gRPC's server ends, end at once.
   void shut_down() {
     alive_.reset();
-    if (server_ == nullptr) return;
-    Streams<AgentServerStream> agents;
-    Streams<WatcherStream> watchers;
-    std::map<uint64_t, grpc::ServerUnaryReactor*> calls;
+    if (calls_ == nullptr) return;  // never listened
     {
       const os::MutexLock lock(mutex_);
       is_ending_ = true;
-      agents = agents_;
-      watchers = watchers_;
-      calls.swap(calls_);
     }
-    for (const auto& [id, agent] : agents) agent->abort();
-    for (const auto& [id, watcher] : watchers) watcher->abort();
-    for (const auto& [number, reactor] : calls) reactor->Finish(ending());
+    calls_->end();
+    queue_->end_calls();
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownLimit);
     server_->Wait();
+    queue_->drain();
   }
 
   os::Loop& loop_;
   const std::string token_;
   ControllerHandler& handler_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  const std::weak_ptr<bool> posts_alive_ = alive_;  // copied by gRPC's threads
+  const std::weak_ptr<bool> posts_alive_ = alive_;  // copied by the queue's thread
   std::string address_;
 
   os::Mutex mutex_;
   // The maps themselves; the streams have a mutex of their own, taken after this one.
   Streams<AgentServerStream> agents_;
   Streams<WatcherStream> watchers_;
-  std::map<uint64_t, grpc::ServerUnaryReactor*> calls_ GUARDED_BY(mutex_);
   StreamId next_number_ GUARDED_BY(mutex_);
-  uint64_t next_call_ GUARDED_BY(mutex_) = 0;
   bool is_ending_ GUARDED_BY(mutex_) = false;
 
-  std::unique_ptr<grpc::Server> server_;  // last: its threads use the rest
+  proto::Controller::AsyncService service_;
+  std::unique_ptr<ServerQueue> queue_;
+  std::unique_ptr<ControllerCalls> calls_;
+  std::unique_ptr<grpc::Server> server_;  // last: gRPC wants its queue to outlive it
 };
 
 ControllerServer::ControllerServer(std::unique_ptr<State> state) : state_(std::move(state)) {}

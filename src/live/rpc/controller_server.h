@@ -1,9 +1,9 @@
 // ControllerServer: the controller's side of all its calls and streams.
 //
-// gRPC's threads decode and check what arrives and post it to the controller's loop, where the
-// handler acts; what the handler sends is encoded on the loop and queued per stream. A peer that
-// does not read cannot hold up anything: its stream is ended when too much waits for it, and it
-// may connect again.
+// A thread of the server decodes and checks what arrives and posts it to the controller's loop,
+// where the handler acts; what the handler sends is encoded on the loop and queued per stream. A
+// peer that does not read cannot hold up anything: its stream is ended when too much waits for it,
+// and it may connect again.
 //
 // Threads: construction and all functions on the loop's thread.
 #pragma once

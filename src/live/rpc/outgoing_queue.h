@@ -40,6 +40,7 @@ class OutgoingQueue {
     messages_.pop_front();
   }
 
+  bool is_writing() const { return is_writing_; }
   bool is_empty() const { return messages_.empty(); }
 
  private:
