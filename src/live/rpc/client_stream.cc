@@ -44,7 +44,8 @@ void ClientStream::handled() {
 void ClientStream::cancel() {
   context_.TryCancel();
   const os::MutexLock lock(mutex_);
-  if (is_open_ && !is_reading_) finish();  // no read is there to fail
+  is_cancelled_ = true;
+  read_next();
 }
 
 bool ClientStream::is_drained() {
@@ -62,7 +63,9 @@ bool ClientStream::wait_done(Duration limit) {
 // --- What is started
 
 void ClientStream::read_next() {
-  if (!is_open_ || is_reading_ || unhandled_ >= kMaxUnhandled) return;
+  if (!is_open_ || is_reading_) return;
+  if (is_cancelled_) return finish();  // no read is there to fail, and the loop may handle no more
+  if (unhandled_ >= kMaxUnhandled) return;
   is_reading_ = true;
   call_->Read(&incoming_, tag_of(Operation::Read));
 }

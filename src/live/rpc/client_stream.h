@@ -71,6 +71,7 @@ class ClientStream final {
   os::Condition done_;
   OutgoingQueue<proto::AgentMessage> queue_ GUARDED_BY(mutex_);
   bool is_open_ GUARDED_BY(mutex_) = false;
+  bool is_cancelled_ GUARDED_BY(mutex_) = false;
   bool is_reading_ GUARDED_BY(mutex_) = false;
   bool is_writing_ GUARDED_BY(mutex_) = false;
   int unhandled_ GUARDED_BY(mutex_) = 0;
