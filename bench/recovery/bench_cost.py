@@ -54,7 +54,7 @@ class Program:
 
 @dataclasses.dataclass
 class Measured:
-    """A run: its pace between its first and its last line about a step, and who used the processors."""
+    """A run: its pace between two of its lines about a step, and who used the processors meanwhile."""
 
     steps_per_s: float
     steps: int
@@ -70,26 +70,27 @@ class Accounts:
     """Processor time of each process of a run, from the first look to the last: its start is not in it."""
 
     def __init__(self) -> None:
-        self.first_s: dict[int, float] = {}
-        self.last_s: dict[int, tuple[str, float]] = {}
+        self.looks: list[dict[tuple[str, int], float]] = []  # by role and process
 
     def look(self, mark: str) -> None:
+        seen: dict[tuple[str, int], float] = {}
         for process, line in launch.processes_with(mark).items():
             words = line.split()
             role = words[1] if len(words) > 1 and Path(words[0]).name == "pace" else "ranks"
             with contextlib.suppress(OSError):
-                self.last_s[process] = (role, cpu_seconds(process))
-                self.first_s.setdefault(process, self.last_s[process][1])
+                seen[role, process] = cpu_seconds(process)
+        self.looks.append(seen)
 
-    def totals(self) -> dict[str, float]:
+    def totals(self, first: int, last: int) -> dict[str, float]:
         totals: dict[str, float] = {}
-        for process, (role, seconds) in self.last_s.items():
-            totals[role] = totals.get(role, 0) + seconds - self.first_s[process]
+        for (role, process), seconds in self.looks[last].items():
+            totals[role] = totals.get(role, 0) + seconds - self.looks[first].get((role, process), 0)
         return totals
 
 
-def pace_of(process: subprocess.Popen, mark: str, accounts: Accounts, limit_s: float) -> tuple[float, int]:
-    """Steps per second, from the times at which lines about steps arrive, and how many they are."""
+def measured(process: subprocess.Popen, mark: str, limit_s: float) -> Measured:
+    """From the first line about a step to the last but one: when the last arrives, some ranks have ended."""
+    accounts = Accounts()
     deadline = time.monotonic() + limit_s
     seen: list[tuple[int, float]] = []
     lines: list[bytes] = []
@@ -103,20 +104,19 @@ def pace_of(process: subprocess.Popen, mark: str, accounts: Accounts, limit_s: f
             seen.append((int(match.group(1)), time.monotonic()))
             accounts.look(mark)
     process.wait()
-    if process.returncode != 0 or len(seen) < 2:
+    if process.returncode != 0 or len(seen) < 3:
         raise SystemExit(f"failed with code {process.returncode}:\n{b''.join(lines[-20:]).decode(errors='replace')}")
-    (first, began), (last, ended) = seen[0], seen[-1]
-    return (last - first) / (ended - began), last - first
+    (first, began), (last, ended) = seen[0], seen[-2]
+    return Measured((last - first) / (ended - began), last - first, accounts.totals(0, -2))
 
 
 def with_paceline(program: Program, pace: Path, limit_s: float) -> Measured:
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
-    accounts = Accounts()
     process = subprocess.Popen([str(pace), "run", "--local", str(program.ranks), "--micro-batches",
                                 str(program.micro_batches), "--", *program.command(pace.parent)],
                                env=os.environ | {launch.MARK: mark, "NO_COLOR": "1"}, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return Measured(*pace_of(process, mark, accounts, limit_s), accounts.totals())
+    return measured(process, mark, limit_s)
 
 
 def ring_of_sockets(count: int) -> list[tuple[socket.socket, socket.socket]]:
@@ -133,7 +133,6 @@ def ring_of_sockets(count: int) -> list[tuple[socket.socket, socket.socket]]:
 
 def with_nothing(program: Program, pace: Path, library: Path, limit_s: float) -> Measured:
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
-    accounts = Accounts()
     links = ring_of_sockets(program.ranks)
     processes = []
     for rank, (to_next, from_previous) in enumerate(links):
@@ -151,7 +150,7 @@ def with_nothing(program: Program, pace: Path, library: Path, limit_s: float) ->
         for connection in pair:
             connection.close()
     try:
-        return Measured(*pace_of(processes[0], mark, accounts, limit_s), accounts.totals())
+        return measured(processes[0], mark, limit_s)
     finally:
         for process in processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -221,7 +220,8 @@ def parsed_arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--micro-batches", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=180, help="of gpt; about 30 s on two cores")
+    parser.add_argument("--vote-pairs", type=int, default=5, help="of the first so many pairs, the vote too")
+    parser.add_argument("--steps", type=int, default=300, help="of gpt; about 30 s on two cores")
     parser.add_argument("--empty-steps", type=int, default=3000, help="of the emulated trainer, for the vote")
     parser.add_argument("--limit-s", type=float, default=300, help="of one run")
     arguments = parser.parse_args()
@@ -244,7 +244,7 @@ def print_votes(votes: dict[int, list[float]]) -> None:
 def main() -> int:
     launch.end_in_order()
     arguments = parsed_arguments()
-    gpt = Program("gpt", arguments.ranks, arguments.micro_batches, (), arguments.steps, max(1, arguments.steps // 6))
+    gpt = Program("gpt", arguments.ranks, arguments.micro_batches, (), arguments.steps, max(1, arguments.steps // 10))
     # Nothing but the step itself: eight micro-batches of a few kilobytes that take no time.
     empty = Program("emulated", RANKS_OF_VOTE, RANKS_OF_VOTE, ("--micro-batch-ms", "0", "--gradient-mb", "0.004", "--state-mb", "0.1",
                                        "--buckets", "1"), arguments.empty_steps, max(1, arguments.empty_steps // 6))
@@ -253,18 +253,21 @@ def main() -> int:
     votes: dict[int, list[float]] = {RANKS_OF_VOTE: [], 2: []}
     for number in range(arguments.pairs):
         full.add(gpt, arguments, is_paceline_first=number % 2 == 0)
-        steps.add(empty, arguments, is_paceline_first=number % 2 == 0)
-        for ranks, samples in votes.items():
-            samples.append(vote_us(empty, arguments, ranks))
         print(f"pair {number + 1}: gpt {full.with_paceline[-1].steps_per_s:.3f} against "
-              f"{full.with_nothing[-1].steps_per_s:.3f} steps/s ({full.ratios()[-1]:.4f}); an empty step takes "
-              f"{steps.added_us()[-1]:.0f} us more, a vote {votes[RANKS_OF_VOTE][-1]:.0f} us", flush=True)
+              f"{full.with_nothing[-1].steps_per_s:.3f} steps/s ({full.ratios()[-1]:.4f}); daemons "
+              f"{sum(full.cpu_parts().values()):.2%} of the ranks' processor time", flush=True)
+        if number < arguments.vote_pairs:
+            steps.add(empty, arguments, is_paceline_first=number % 2 == 0)
+            for ranks, samples in votes.items():
+                samples.append(vote_us(empty, arguments, ranks))
+            print(f"  an empty step takes {steps.added_us()[-1]:.0f} us more, a vote {votes[RANKS_OF_VOTE][-1]:.0f} us",
+                  flush=True)
         if arguments.out:
             figures.write_json(arguments.out, {
                 "machine": host, "load": "idle", "gpt": full.described(), "empty": steps.described(),
                 "ratio_95": interval_95(full.ratios()), "cpu_parts": full.cpu_parts(),
                 "rank_cpu_ratio_95": interval_95(full.rank_cpu_ratios()),
-                "added_us_95": interval_95(steps.added_us()), "vote_us": votes})
+                "added_us_95": interval_95(steps.added_us()) if steps.with_paceline else None, "vote_us": votes})
     low, high = interval_95(full.ratios())
     print(f"pace against the null runtime: {statistics.mean(full.ratios()):.4f}, 95 % interval {low:.4f} to {high:.4f}")
     print("processor time against that of the ranks: " +
@@ -272,6 +275,8 @@ def main() -> int:
     low, high = interval_95(full.rank_cpu_ratios())
     print(f"processor time of the ranks for a step against the null runtime: {statistics.mean(full.rank_cpu_ratios()):.4f}, "
           f"95 % interval {low:.4f} to {high:.4f}")
+    if not steps.with_paceline:
+        return 0
     low, high = interval_95(steps.added_us())
     print(f"a step of 8 ranks takes {statistics.mean(steps.added_us()):.0f} us more, 95 % interval {low:.0f} to {high:.0f}")
     print_votes(votes)
