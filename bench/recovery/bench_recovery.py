@@ -96,7 +96,7 @@ class Result:
         return sorted({sample.kind for sample in self.samples})
 
 
-MEASURES = ("detect_ms", "recover_ms", "longest_step_ms", "micro_batches_redone")
+MEASURES = ("detect_ms", "abort_ms", "recover_ms", "longest_step_ms", "micro_batches_redone")
 
 
 def write(out: Path | None, arguments: argparse.Namespace, workload: Workload, result: Result, host: dict) -> None:
@@ -110,7 +110,7 @@ def write(out: Path | None, arguments: argparse.Namespace, workload: Workload, r
 
 
 def print_result(result: Result) -> None:
-    header = ["fault", "count"] + [f"{name} {part}" for name in ("detect", "recover", "longest step", "redone")
+    header = ["fault", "count"] + [f"{name} {part}" for name in ("detect", "abort", "recover", "longest step", "redone")
                                    for part in ("p50", "p99")]
     rows = []
     for kind in result.kinds():

@@ -32,6 +32,7 @@ class Sample:
     kind: str
     text: str
     detect_ms: float | None = None
+    abort_ms: float | None = None  # until every survivor has said that its collective has been aborted
     recover_ms: float | None = None  # until a commit is reported after the repair
     longest_step_ms: float | None = None  # between two commits, from the fault to the next one
     unreported_turns: int = 0  # committed, and not told to the watcher
@@ -86,6 +87,8 @@ def sample_of(fault: dict, incident: dict | None, turns: list[dict], end_s: floa
     if incident is None:
         return sample
     sample.detect_ms = (incident["detected_at_s"] - fault["at_s"]) * 1e3
+    if incident["abort_ms"] is not None:
+        sample.abort_ms = incident["abort_ms"]
     if incident["recovered_at_s"] is not None:
         sample.recover_ms = (incident["recovered_at_s"] - fault["at_s"]) * 1e3
     sample.micro_batches_redone = incident["micro_batches_redone"]

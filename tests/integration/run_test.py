@@ -211,6 +211,9 @@ def killed_controller(case: Case) -> None:
     report = case.trained("broken", "--fault", "kill-controller@step=20")
     expect("the controller was ended by signal 9; starting it again" in report["stderr"], report["stderr"])
     expect(report["steps"]["committed"] >= 55, str(report["steps"]))
+    controller, = report["controllers"]
+    expect(controller["adopted_at_s"] is not None, f"the new controller has told of no commit: {controller}")
+    expect(not report["incidents"], str(report["incidents"]))
     calm = case.trained("calm")
     expect(report["state_digest"] == calm["state_digest"], f"digests differ\n{report['stderr']}")
 

@@ -63,10 +63,13 @@ ordered_json incident_json(const RunRecord& record, const Incident& incident,
   json["detected_at_s"] = seconds(incident.detected);
   json["recovered_at_s"] =
       incident.recovered ? ordered_json(seconds(*incident.recovered)) : ordered_json();
+  const auto since_origin = [&](const std::optional<Instant>& when) {
+    return when ? ordered_json(milliseconds(*when - origin)) : ordered_json();
+  };
   json["detect_ms"] =
       fault != nullptr ? ordered_json(milliseconds(incident.detected - fault->at)) : ordered_json();
-  json["recover_ms"] = incident.recovered ? ordered_json(milliseconds(*incident.recovered - origin))
-                                          : ordered_json();
+  json["abort_ms"] = since_origin(incident.aborted);
+  json["recover_ms"] = since_origin(incident.recovered);
   json["micro_batches_redone"] = incident.micro_batches_redone;
   json["evidence"] = incident.evidence;
   json["threads"] = incident.rank ? record.threads_of(*incident.rank) : std::vector<std::string>{};

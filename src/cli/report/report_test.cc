@@ -36,6 +36,7 @@ Incident crash_at(uint32_t id, int64_t detected_ms, int64_t recovered_ms) {
   incident.rank = kVictim;
   incident.host = HostId(3);
   incident.detected = at_ms(detected_ms);
+  incident.aborted = at_ms(detected_ms + 20);
   incident.recovered = at_ms(recovered_ms);
   incident.micro_batches_redone = 4;
   incident.step = Step(2);
@@ -132,6 +133,7 @@ TEST(Report, ReportJson_EveryAgreedFieldIsThereWithItsType) {
            {"/incidents/0/detected_at_s", Type::number_float},
            {"/incidents/0/recovered_at_s", Type::number_float},
            {"/incidents/0/detect_ms", Type::number_float},
+           {"/incidents/0/abort_ms", Type::number_float},
            {"/incidents/0/recover_ms", Type::number_float},
            {"/incidents/0/micro_batches_redone", Type::number_unsigned},
            {"/incidents/0/evidence", Type::string},
@@ -184,6 +186,7 @@ TEST(Report, ReportJson_NumbersAreThoseOfTheRun) {
   EXPECT_EQ(incident["host"], "host3");
   EXPECT_NEAR(incident["injected_at_s"].get<double>(), 1.25, 1e-9);
   EXPECT_NEAR(incident["detect_ms"].get<double>(), 3, 1e-9);
+  EXPECT_NEAR(incident["abort_ms"].get<double>(), 23, 1e-9);
   EXPECT_NEAR(incident["recover_ms"].get<double>(), 350, 1e-9);
   EXPECT_NEAR(json["goodput"]["fraction"].get<double>(), 0.75, 1e-9);
 }

@@ -99,6 +99,7 @@ void ControllerCore::State::drive() {
   start_if_all_up();
   restart_due();
   replace_abandoned();
+  judge_silence();
   judge_lost_connections();
   judge_unanswered();
   judge_unentered();
@@ -127,14 +128,13 @@ void ControllerCore::State::on(const Restarted&) {
       if (roster_.find(member) == nullptr) membership_->lost(member, Loss::Ended);
   }
   resume_incidents();
+  if (!roster_.slots.empty())
+    tell_started();  // this is how a watcher knows who tells it what follows
   if (phase == JobPhase::Gathering) gather_until_ = now_ + spec_.join_timeout;
   if (is_stop_wanted_ && !spec_.is_aware) stop_unaware();
 }
 
-void ControllerCore::State::on(const Tick&) {
-  judge_silence();
-  judge_unaware_hosts();
-}
+void ControllerCore::State::on(const Tick&) { judge_unaware_hosts(); }
 
 std::optional<Instant> ControllerCore::State::next_deadline() const {
   if (phase == JobPhase::None || phase == JobPhase::Finished) return std::nullopt;
@@ -144,7 +144,10 @@ std::optional<Instant> ControllerCore::State::next_deadline() const {
   };
   // A host that is silent already is judged when somebody misses its ranks: that is an event. Where
   // nobody does, the longest sleep is short enough.
-  for (const auto& [id, host] : roster_.hosts) consider(host.last_heard + spec_.silence_limit);
+  for (const auto& [id, host] : roster_.hosts) {
+    consider(host.last_heard + spec_.silence_limit);
+    if (!host.has_connected) consider(host.last_heard + kReturnLimit);
+  }
   for (const LostConnection& lost : lost_connections_) consider(lost.due);
   if (const std::optional<Instant> back = paths_.next_return(now_)) consider(*back);
   if (roster_.count(SlotState::Empty) > 0)

@@ -3,7 +3,8 @@
 // Losing sight of a host is not a fault of it. It is lost only when its agent is silent (or its
 // stream closed) and a rank elsewhere misses a rank of it: a host that is frozen or cut off stops
 // answering its peers too, while one whose agent alone is stopped goes on committing. Where no rank
-// is a member nobody can miss one: there the silence of the agent is enough, if it is long.
+// is a member nobody can miss one: there the silence of the agent is enough, if it is long. A
+// controller that has just been started waits for the agents of its earlier life.
 #include <algorithm>
 
 #include "base/check.h"
@@ -27,7 +28,7 @@ void ControllerCore::State::on(const HostConnected& event) {
   host.id = event.host;
   host.name = event.hello.host_name;
   host.address = event.hello.address;
-  host.is_connected = true;
+  host.is_connected = host.has_connected = true;
   if (host.agent_instance != event.hello.agent_instance) host.present.clear();  // ended with it
   host.agent_instance = event.hello.agent_instance;
   heard(host);
@@ -84,7 +85,6 @@ void ControllerCore::State::on(const HostDisconnected& event) {
   const auto found = roster_.hosts.find(event.host);
   if (found == roster_.hosts.end()) return;
   found->second.is_connected = false;
-  judge_silence();
 }
 
 void ControllerCore::State::heard(Host& host) {
@@ -121,7 +121,6 @@ void ControllerCore::State::note_trouble(const PeerTrouble& trouble) {
       break;
   }
   note_lost_connection(trouble);
-  judge_silence();
 }
 
 // Does a rank on another host that is itself heard miss a member of this host?
@@ -141,11 +140,11 @@ bool ControllerCore::State::is_missed_by_peers(HostId host) const {
 }
 
 void ControllerCore::State::judge_silence() {
-  if (phase != JobPhase::Running || !membership_) return;
+  if (phase != JobPhase::Running || !membership_ || silent_to_.empty()) return;
   for (auto& [id, host] : roster_.hosts) {
     if (host.state == HostState::Lost) continue;
     const Duration silence = now_ - host.last_heard;
-    if (is_heard(host) || !is_missed_by_peers(id)) continue;
+    if (is_heard(host) || is_expected_back(host) || !is_missed_by_peers(id)) continue;
     lose_host(host,
               host.is_connected
                   ? str("its agent has been silent for ", silence, " and peers miss its ranks")
@@ -238,6 +237,7 @@ void ControllerCore::State::judge_unanswered() {
     Slot* slot = roster_.find(rank);
     if (slot == nullptr || !slot->is_alive()) continue;
     Host& host = roster_.hosts.at(slot->host);
+    if (is_expected_back(host)) continue;
     if (!is_heard(host)) {
       if (host.state == HostState::Ready)
         lose_host(host, "its agent is silent and its ranks do not answer a Prepare");

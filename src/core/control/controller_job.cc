@@ -79,13 +79,17 @@ void ControllerCore::State::place(const std::vector<HostId>& chosen) {
       is_idle ? lay_idle(slot) : assign_process(slot, false);
     }
   }
-  watch(JobStarted{.hosts = static_cast<uint32_t>(working),
+  tell_started();
+  for (const HostId host : chosen) desire(host);
+}
+
+void ControllerCore::State::tell_started() {
+  watch(JobStarted{.hosts = world_size_ / spec_.ranks_per_host,
                    .ranks = world_size_,
-                   .spares = next_slot - world_size_,
+                   .spares = static_cast<uint32_t>(roster_.slots.size()) - world_size_,
                    .micro_batches = spec_.micro_batches,
                    .reduce = spec_.reduce,
                    .has_hot_spares = spec_.has_hot_spares});
-  for (const HostId host : chosen) desire(host);
 }
 
 // Only the library says that a rank is up: the program links it after all, behind a wrapper

@@ -48,6 +48,7 @@ TEST_F(MemoryTest, RestartedBeforeTheDecision_TheIncidentIsRepairedAndEnds) {
   dying.rank = kJoiner;
   say(dying);
   ASSERT_EQ(incidents_.size(), 2u);
+  EXPECT_FALSE(incidents_.rbegin()->second.aborted);
   restart_controller(announced_->number);
   answer(kMember, announced_->number, Turn(7));
   RankEnded ended = dying;
@@ -55,6 +56,8 @@ TEST_F(MemoryTest, RestartedBeforeTheDecision_TheIncidentIsRepairedAndEnds) {
   ended.code = 9;
   say(ended);
   ASSERT_GT(epoch_.number, announced_->number);
+  EXPECT_EQ(incidents_.rbegin()->second.aborted, now_)
+      << "every survivor has given up its collective";
   ASSERT_GT(announced_->number, before);
   commit(epoch_.number, Turn(8));
   EXPECT_EQ(incidents_.size(), 2u) << "the same death is not told twice";

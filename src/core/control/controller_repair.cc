@@ -54,6 +54,7 @@ void ControllerCore::State::carry_out(const Decided& effect) {
     Incident* open = incidents_.find(id);
     const bool is_poison = open->kind == IncidentKind::Poison;
     if (is_apart(*open)) continue;
+    if (!open->aborted) open->aborted = now_;
     incidents_.await_commit_in(id, effect.epoch.number);
     if (!is_poison) {
       const uint32_t redone = lost_work_of(*open, effect.epoch) + std::exchange(dropped, 0);

@@ -47,6 +47,8 @@ enum class JobPhase : uint8_t {
 // The library's own thread answers a Prepare whatever the program does: who has not answered after
 // this long does not run.
 inline constexpr Duration kAnswerLimit = Duration::milliseconds(500);
+// An agent tries to reach a controller that is away twice a second.
+inline constexpr Duration kReturnLimit = Duration::seconds(2);
 // All members of a planned epoch enter it at one commit. Who is not in it when the others have made
 // no commit for this long, and for so many of their steps, never will be.
 inline constexpr Duration kEntryLimit = Duration::seconds(2);
@@ -88,6 +90,7 @@ class ControllerCore::State {
   // --- controller_job.cc ---
   void prepare_job(const JobSpec& spec);
   void place_if_gathered();
+  void tell_started();
   void place(const std::vector<HostId>& chosen);
   void take_as_aware();
   void start_if_all_up();
@@ -108,6 +111,9 @@ class ControllerCore::State {
   Duration answer_limit() const { return std::max(kAnswerLimit, spec_.silence_limit); }
   bool is_heard(const Host& host) const {
     return host.is_connected && now_ - host.last_heard < spec_.silence_limit;
+  }
+  bool is_expected_back(const Host& host) const {
+    return !host.has_connected && now_ - host.last_heard < kReturnLimit;
   }
   bool is_missed_by_peers(HostId host) const;
   void judge_unwatched_hosts();

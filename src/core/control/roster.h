@@ -31,6 +31,7 @@ struct Host {
   uint32_t address = 0;
   uint64_t agent_instance = 0;
   bool is_connected = false;
+  bool has_connected = false;  // in this life of the controller
   bool is_spare = false;
   HostState state = HostState::Ready;
   // Both are later by what the controller itself was blind for. The first leaves what waited

@@ -55,7 +55,9 @@ struct Incident {
   HangClass hang_class = HangClass::None;
   std::optional<RankId> rank;
   std::optional<HostId> host;
-  Instant detected;                  // by the controller
+  Instant detected;  // by the controller
+  // Every survivor has said that it has given up its collective: the decision.
+  std::optional<Instant> aborted;
   std::optional<Instant> recovered;  // first commit reported after the repair
   // Micro-batches of the running step that were begun and have to be computed again: those of the
   // lost ranks, and what survivors throw away. What nobody had begun is no loss.

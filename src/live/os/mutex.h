@@ -46,14 +46,16 @@ class CAPABILITY("mutex") Mutex {
 
   // For a thread that takes the mutex again and again: whoever waits for it has it first. A thread
   // that has been woken needs longer to come than this one to lock again, and would find it taken
-  // for as long as there is work.
+  // for as long as there is work. Not for long: it may have to wait for a core.
   void give_way() {
-    for (int i = 0; i < kMostYields && waiting_.load(std::memory_order_relaxed) > 0; ++i)
+    if (waiting_.load(std::memory_order_relaxed) == 0) return;
+    const auto until = std::chrono::steady_clock::now() + kLongestWay;
+    while (waiting_.load(std::memory_order_relaxed) > 0 && std::chrono::steady_clock::now() < until)
       std::this_thread::yield();
   }
 
  private:
-  static constexpr int kMostYields = 1000;
+  static constexpr std::chrono::milliseconds kLongestWay{1};
 
   std::mutex mutex_;
   std::atomic<int> waiting_ = 0;

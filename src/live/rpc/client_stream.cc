@@ -18,6 +18,9 @@ ClientStream::~ClientStream() {
 
 void ClientStream::start(proto::Controller::Stub& stub, const std::string& token) {
   add_token(context_, token);
+  // The channel connects only while somebody waits for an event. A call that fails at once, because
+  // nobody is there yet, would leave the next handshake to nobody.
+  context_.set_wait_for_ready(true);
   const os::MutexLock lock(mutex_);
   call_ = stub.PrepareAsyncAgent(&context_, &events_);
   call_->StartCall(tag_of(Operation::Start));

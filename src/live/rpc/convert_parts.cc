@@ -114,6 +114,7 @@ void write(const Incident& incident, proto::Incident& message) {
   if (incident.rank.has_value()) write(*incident.rank, *message.mutable_rank());
   if (incident.host.has_value()) message.set_host(incident.host->value());
   message.set_detected(incident.detected.in_nanoseconds());
+  if (incident.aborted.has_value()) message.set_aborted(incident.aborted->in_nanoseconds());
   if (incident.recovered.has_value()) message.set_recovered(incident.recovered->in_nanoseconds());
   message.set_micro_batches_redone(incident.micro_batches_redone);
   message.set_step(incident.step.value());
@@ -137,6 +138,7 @@ Incident read(const proto::Incident& message, Reader& reader) {
       .rank = std::nullopt,
       .host = std::nullopt,
       .detected = reader.instant(message.detected()),
+      .aborted = std::nullopt,
       .recovered = std::nullopt,
       .micro_batches_redone = message.micro_batches_redone(),
       .step = Step(message.step()),
@@ -148,6 +150,7 @@ Incident read(const proto::Incident& message, Reader& reader) {
   };
   if (message.has_rank()) incident.rank = read(message.rank(), reader);
   if (message.has_host()) incident.host = HostId(message.host());
+  if (message.has_aborted()) incident.aborted = reader.instant(message.aborted());
   if (message.has_recovered()) incident.recovered = reader.instant(message.recovered());
   if (!reader.allows(message.alternatives_size(), kMaxAlternatives, "too many alternatives"))
     return incident;

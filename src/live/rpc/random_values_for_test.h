@@ -256,6 +256,7 @@ class RandomValues {
                     .rank = {},
                     .host = {},
                     .detected = instant(),
+                    .aborted = {},
                     .recovered = {},
                     .micro_batches_redone = small(),
                     .step = step(),
@@ -270,6 +271,7 @@ class RandomValues {
                     .was_only_observed = flag()};
     if (flag()) result.rank = rank();
     if (flag()) result.host = host();
+    if (flag()) result.aborted = instant();
     if (flag()) result.recovered = instant();
     return result;
   }
