@@ -9,6 +9,7 @@ REPAIR_PHASES = ("prepare", "heal")
 WARM_UP_STEPS = 40  # limits of hang detection need 16 commits, those of stragglers a few more
 WIND_DOWN_STEPS = 40
 MOST_FAULTS = 6  # of a wild schedule
+REPLACED_S = 4  # until the process in the place of a lost one is a member: a joiner that fails is another story
 WILD_WARM_UP_STEPS = 10
 WILD_WIND_DOWN_STEPS = 60
 WILD_STEP_S = 0.04
@@ -73,7 +74,8 @@ def spaced(seed: int, counts: dict[str, int], ranks: int, ranks_per_host: int, s
            steps_per_run: int) -> list[Schedule]:
     """So many faults of each kind in random order, each repaired before the next; all runs have the same length.
 
-    A host that is away needs longer than its loss: the faults that strike meanwhile strike elsewhere.
+    A host that is away and a rank that is replaced need longer than the repair: the faults that strike meanwhile strike
+    elsewhere.
     """
     random_numbers = random.Random(seed)
     kinds = [kind for kind, count in counts.items() for _ in range(count)]
@@ -91,6 +93,7 @@ def faults_of_run(random_numbers: random.Random, kinds: list[str], ranks: int, r
     """Takes from `kinds` what fits into one run, at least one."""
     faults: list[Fault] = []
     step, away_until, away_host = WARM_UP_STEPS, 0, None
+    back_at = dict.fromkeys(range(ranks), 0)
     while kinds:
         at_hand = [kind for kind in kinds if not KINDS[kind].away_s] if step < away_until else kinds
         if not at_hand:
@@ -101,9 +104,12 @@ def faults_of_run(random_numbers: random.Random, kinds: list[str], ranks: int, r
         if faults and step + length > last_step:
             break
         kinds.remove(kind)
-        present = [rank for rank in range(ranks) if step >= away_until or rank // ranks_per_host != away_host]
+        present = [rank for rank in range(ranks)
+                   if step >= back_at[rank] and (step >= away_until or rank // ranks_per_host != away_host)]
         fault = random_fault(random_numbers, kind, step + random_numbers.randrange(5), present, step_s)
         faults.append(fault)
+        if kind not in ("slow", "kill-controller"):
+            back_at[fault.rank] = step + round(REPLACED_S / step_s)
         if KINDS[kind].away_s:
             away_until, away_host = step + round(KINDS[kind].away_s / step_s), fault.rank // ranks_per_host
         step += length

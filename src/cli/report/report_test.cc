@@ -251,6 +251,18 @@ TEST(Report, RunRecord_TwoFaultsOfOneRank_AreMatchedInOrder) {
   EXPECT_EQ(matched.at(2).at, at_ms(500));
 }
 
+// It is no incident; a rank's progress says when it strikes.
+TEST(Report, RunRecord_KilledController_IsMatchedWithNothing) {
+  RunRecord record("gpt", at_ms(0));
+  InjectedFault fault;
+  fault.kind = "kill-controller";
+  fault.rank = kVictim;
+  fault.at = at_ms(100);
+  record.take(fault);
+  record.take(at_ms(110), IncidentChanged{crash_at(1, 110, 200)});
+  EXPECT_TRUE(record.matched_faults().empty());
+}
+
 TEST(Report, RunRecord_FaultOfAnotherIncarnation_IsNotMatched) {
   RunRecord record("gpt", at_ms(0));
   InjectedFault fault;

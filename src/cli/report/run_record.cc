@@ -90,6 +90,7 @@ void RunRecord::take_turn(const TurnCommitted& turn) {
 
 bool RunRecord::answers(const Incident& incident, const InjectedFault& fault) const {
   if (fault.at > incident.detected) return false;
+  if (fault.kind == "kill-controller") return false;  // its rank only says when
   // Struck at the donor, noticed by the joiner.
   const bool is_corruption = incident.kind == IncidentKind::Corruption;
   if (is_corruption || fault.kind == "corrupt") return is_corruption && fault.kind == "corrupt";

@@ -38,6 +38,13 @@ void ControllerCore::State::on(const HostConnected& event) {
   readmit_if_clean(host);
 }
 
+// Rule 20. It has been a member, and a decision that it has not heard goes on without it: its host
+// was away, and the controller has been started again since.
+bool ControllerCore::State::is_left_behind(const RankPresence& presence) const {
+  return membership_ && presence.epoch != EpochNumber(0) && !presence.is_done &&
+         !membership_->may_be_in_force(presence.rank);
+}
+
 // What the agent says is there decides what is there: a process that it does not name has ended.
 void ControllerCore::State::adopt(Host& host, const AgentHello& hello) {
   host.present.clear();
@@ -50,6 +57,11 @@ void ControllerCore::State::adopt(Host& host, const AgentHello& hello) {
     slot->process_id = presence.process_id;
     if (presence.endpoint.port == 0) continue;
     slot->endpoint = presence.endpoint;
+    if (is_left_behind(presence)) {
+      roster_.set(*slot, SlotState::Ending);
+      slot->restart_at = now_;
+      continue;
+    }
     if (slot->state == SlotState::Starting) roster_.set(*slot, SlotState::Up);
     if (presence.is_done) {
       roster_.set(*slot, SlotState::Done);
@@ -111,6 +123,7 @@ void ControllerCore::State::heard(Host& host) {
 void ControllerCore::State::note_trouble(const PeerTrouble& trouble) {
   if (phase != JobPhase::Running || !membership_ || !membership_->may_be_in_force(trouble.peer))
     return;  // ranks that end in order close their connections one after the other
+  if (!membership_->may_be_in_force(trouble.reporter)) return;  // left behind, it misses everybody
   switch (trouble.what) {
     case PeerTrouble::What::HeardAgain:
       silent_to_[trouble.peer].erase(trouble.reporter);

@@ -47,10 +47,13 @@ class ReturnTest : public ::testing::Test {
     core_->step(now_, event);
     Effects effects = core_->take_effects();
     for (JournalRecord& record : effects.journal) journal_.push_back(std::move(record));
-    for (const SendHost& send : effects.sends)
+    for (const SendHost& send : effects.sends) {
+      if (const auto* desired = std::get_if<Desired>(&send.command))
+        if (send.host == kHosts[1]) desired_ = *desired;
       if (const auto* to_rank = std::get_if<ToRank>(&send.command))
         if (const auto* prepare = std::get_if<Prepare>(&to_rank->message))
           prepared_ = prepare->number;
+    }
     for (const JobEvent& told : effects.watch)
       if (const auto* changed = std::get_if<IncidentChanged>(&told))
         incidents_.push_back(changed->incident);
@@ -59,6 +62,22 @@ class ReturnTest : public ::testing::Test {
   void start(HostId host) {
     say(host, RankStarted{.rank = rank_of(host), .process_id = 1});
     say(host, RankUp{.rank = rank_of(host), .endpoint = {1, 1}, .process_id = 1});
+  }
+  // The first rank goes on alone, in a later epoch.
+  void lose_second_host() {
+    trouble(PeerTrouble::What::Silent);
+    hear_first_agent_for(Duration::milliseconds(600));
+    ASSERT_TRUE(is_host_lost());
+    FromRank report;
+    report.rank = kRanks[0];
+    report.report = {.prepare = prepared_,
+                     .epoch = EpochNumber(1),
+                     .committed = kCommitted,
+                     .step = Step(5),
+                     .has_voted = false,
+                     .held = {}};
+    say(kHosts[0], report);
+    say(kHosts[0], RankEntered{kRanks[0], prepared_, kCommitted, Step(5)});
   }
   AgentHello hello(HostId host, bool is_running) const {
     AgentHello hello;
@@ -103,6 +122,7 @@ class ReturnTest : public ::testing::Test {
   std::optional<ControllerCore> core_;
   Instant now_ = Instant::from_nanoseconds(1'000'000'000);
   EpochNumber prepared_;
+  Desired desired_;  // of the second host
   std::vector<JournalRecord> journal_;
   std::vector<Incident> incidents_;
 };
@@ -130,6 +150,38 @@ TEST_F(ReturnTest, StreamClosedAfterTheReturn_ItsHostIsLostAtOnce) {
   step(HostConnected{kHosts[1], hello(kHosts[1], true)});
   step(HostDisconnected{kHosts[1]});
   EXPECT_TRUE(is_host_lost());
+}
+
+// It was frozen when the others went on without it, and the controller that knew of it has ended.
+TEST_F(ReturnTest, RankLeftBehindInAnEarlierLife_IsReplaced) {
+  AgentHello late = hello(kHosts[1], true);
+  lose_second_host();
+  restart_controller();
+  step(HostConnected{kHosts[1], late});
+  EXPECT_TRUE(desired_.ranks.empty()) << "the process that was left behind is wanted";
+  RankEnded ended;
+  ended.rank = kRanks[1];
+  ended.how = RankEnded::How::Killed;
+  ended.was_ended_by_agent = true;
+  say(kHosts[1], ended);
+  hear_first_agent_for(Duration::seconds(2));
+  ASSERT_EQ(desired_.ranks.size(), 1u);
+  EXPECT_EQ(desired_.ranks[0].rank.incarnation, Incarnation(2));
+}
+
+// Its complaints are about an epoch that is over.
+TEST_F(ReturnTest, RankLeftBehind_MissesNobody) {
+  lose_second_host();
+  restart_controller();
+  step(HostConnected{kHosts[1], hello(kHosts[1], true)});
+  PeerTrouble stale;
+  stale.reporter = kRanks[1];
+  stale.peer = kRanks[0];
+  stale.what = PeerTrouble::What::ConnectionLost;
+  const EpochNumber before = prepared_;
+  say(kHosts[1], stale);
+  hear_first_agent_for(Duration::milliseconds(200));
+  EXPECT_EQ(prepared_, before);
 }
 
 }  // namespace

@@ -103,6 +103,7 @@ class ControllerCore::State {
   // --- controller_hosts.cc ---
   void heard(Host& host);
   void adopt(Host& host, const AgentHello& hello);
+  bool is_left_behind(const RankPresence& presence) const;
   void note_trouble(const PeerTrouble& trouble);
   void judge_silence();
   void judge_unanswered();
