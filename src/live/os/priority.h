@@ -14,8 +14,8 @@ int raise_priority();
 void prefer_short_slices();
 
 // The calling thread leaves most of a contended core to others, and a fair part of the rest to
-// itself. It cannot be taken back. Not less: on a busy host a thread of the lowest priority does not
-// run for minutes, and somebody waits for what it does in the end.
+// itself. It cannot be taken back. Not less: on a busy host a thread of the lowest priority does
+// not run for minutes, and somebody waits for what it does in the end.
 void lower_thread_priority();
 
 }  // namespace paceline::os
