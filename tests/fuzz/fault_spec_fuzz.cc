@@ -21,7 +21,7 @@ std::string random_fault(Rng& rng) {
   std::string text = str(fault::name_of(kind), "@step=", rng.below(1000));
   if (!rng.chance_ppm(100'000)) text += str(":rank=", rng.below(16));
   const auto phase =
-      static_cast<FaultPhase>(rng.below(static_cast<uint64_t>(FaultPhase::Heal) + 1));
+      static_cast<FaultPhase>(rng.below(static_cast<uint64_t>(FaultPhase::Trial) + 1));
   if (rng.chance_ppm(500'000)) text += str(",phase=", fault::name_of(phase));
   if (rng.chance_ppm(300'000)) text += str(",after_us=", rng.below(100'000));
   if (rng.chance_ppm(300'000))

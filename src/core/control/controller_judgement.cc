@@ -139,6 +139,7 @@ void ControllerCore::State::judge_joiners(const std::vector<RankId>& members) {
         judgement_.hangs.judge_joiner(now_, slot.rank(), members, judgement_.history);
     if (!finding) continue;
     if (finding->may_act && mode_of(kHangScope) == RecoveryMode::Act) {
+      slot.unhealed_by = str("was hung ", finding->evidence);
       lose_hung_rank(slot, finding->hang_class, finding->evidence);
     } else {
       observe_hang(slot, *finding);

@@ -78,7 +78,7 @@ struct Slot {
   uint32_t heal_attempt = 0;
   uint32_t heal_number = 0;            // of the newest Heal; 0: none by this life of the controller
   uint32_t restarts = 0;               // since it last made progress
-  std::string unhealed_by;             // why this process has failed in its last attempt to heal
+  std::string unhealed_by;             // why this process could not become a member
   Step step_at_start;                  // the job's step when this process was asked for
   Turn committed;                      // by this process, as far as it is known
   uint32_t begun = 0;                  // micro-batches, since `committed`

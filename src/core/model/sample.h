@@ -18,7 +18,9 @@ enum class RankPhase : uint8_t {
   Wait = 4,      // in finish_step or in a barrier: it waits for others
   Prepare = 5,   // between a Prepare and its decision
   Done = 6,      // in finalize
+  Trial = 7,     // a joiner: in the program's code, with a micro-batch that its donor has computed
 };
+inline constexpr RankPhase kLastRankPhase = RankPhase::Trial;
 
 struct RankSample {
   Turn turn;
@@ -45,7 +47,7 @@ struct RankView {
   Turn committed;
   Step step;
   uint32_t begun = 0;      // micro-batches, since `committed`
-  MicroBatch micro_batch;  // in Compute
+  MicroBatch micro_batch;  // in Compute and Trial
   uint64_t micro_batch_seed = 0;
   Instant last_beat;        // of the library's own thread
   bool is_stopped = false;  // all threads stopped by a signal (state T)

@@ -136,6 +136,21 @@ std::optional<HangDetector::Suspicion> HangDetector::suspect_stopped(const Watch
   return suspicion;
 }
 
+std::optional<HangDetector::Suspicion> HangDetector::suspect_in_trial(const Watched& watched,
+                                                                      const RunHistory& history) {
+  const RankView& view = watched.view;
+  if (view.phase != RankPhase::Trial) return std::nullopt;
+  Suspicion suspicion{.hang_class = HangClass::NeverEntered,
+                      .stay = watched.at - view.phase_since - watched.phase_credit,
+                      .limit = trial_limit(history),
+                      .what = {}};
+  if (suspicion.stay < suspicion.limit) return std::nullopt;
+  suspicion.what =
+      str("it has not come out of its trial, the donor's micro-batch ", view.micro_batch, ": ",
+          how_it_stays(view.cpu_time - watched.cpu_time_at_entry, suspicion.stay));
+  return suspicion;
+}
+
 // Its library may not have begun to beat.
 std::optional<HangDetector::Suspicion> HangDetector::suspect_joiner(const Watched& watched,
                                                                     const RunHistory& history) {
@@ -146,6 +161,8 @@ std::optional<HangDetector::Suspicion> HangDetector::suspect_joiner(const Watche
                  .stay = watched.at - watched.ran_at - watched.beat_credit,
                  .limit = stopped_limit(history),
                  .what = "all its threads are stopped by a signal"};
+  } else if (const std::optional<Suspicion> in_trial = suspect_in_trial(watched, history)) {
+    return in_trial;
   } else {
     suspicion = {.hang_class = HangClass::Stuck,
                  .stay = beat_age(watched),

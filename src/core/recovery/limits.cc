@@ -22,6 +22,8 @@ constexpr Duration kStayMargin = Duration::milliseconds(200);
 constexpr Duration kWarmUpLeast = Duration::seconds(10);
 constexpr Duration kFirstCommitLeast = Duration::seconds(60);
 constexpr Duration kCollectiveLeast = Duration::seconds(10);
+// Nobody waits for a joiner, and it computes for the first time in its life.
+constexpr int64_t kTrialMicroBatches = 4;
 
 }  // namespace
 
@@ -44,6 +46,12 @@ Duration stay_limit(const RunHistory& history, RankPhase phase, RankId rank) {
 }
 
 Duration joiner_limit(const RunHistory& history) { return collective_limit(history); }
+
+Duration trial_limit(const RunHistory& history) {
+  if (history.turns() == 0) return kFirstCommitLeast;
+  return std::max(history.longest(RankPhase::Compute) * kTrialMicroBatches, kWarmUpLeast) +
+         kStayMargin;
+}
 
 Duration collective_limit(const RunHistory& history) {
   if (history.turns() == 0) return kFirstCommitLeast;

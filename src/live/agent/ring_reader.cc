@@ -14,8 +14,8 @@ namespace {
 Instant instant(int64_t nanoseconds) { return Instant::from_nanoseconds(nanoseconds); }
 
 RankPhase to_phase(uint32_t value) {
-  return value <= static_cast<uint32_t>(RankPhase::Done) ? static_cast<RankPhase>(value)
-                                                         : RankPhase::Starting;
+  return value <= static_cast<uint32_t>(kLastRankPhase) ? static_cast<RankPhase>(value)
+                                                        : RankPhase::Starting;
 }
 
 RankSample to_sample(const wire::SampleSlot& slot) {

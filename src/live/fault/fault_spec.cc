@@ -23,13 +23,14 @@ constexpr std::array<std::pair<std::string_view, FaultKind>, 11> kKinds{{
     {"poison", FaultKind::Poison},
 }};
 
-constexpr std::array<std::pair<std::string_view, FaultPhase>, 6> kPhases{{
+constexpr std::array<std::pair<std::string_view, FaultPhase>, 7> kPhases{{
     {"any", FaultPhase::Any},
     {"compute", FaultPhase::Compute},
     {"reduce", FaultPhase::Reduce},
     {"commit", FaultPhase::Commit},
     {"prepare", FaultPhase::Prepare},
     {"heal", FaultPhase::Heal},
+    {"trial", FaultPhase::Trial},
 }};
 
 template <class Table>

@@ -38,7 +38,7 @@ enum class FaultKind : uint8_t {
 };
 
 // Where in a step the fault strikes. Any: as soon as the step is running.
-enum class FaultPhase : uint8_t { Any, Compute, Reduce, Commit, Prepare, Heal };
+enum class FaultPhase : uint8_t { Any, Compute, Reduce, Commit, Prepare, Heal, Trial };
 
 struct FaultSpec {
   FaultKind kind = FaultKind::Kill;

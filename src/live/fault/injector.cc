@@ -29,6 +29,8 @@ FaultPhase phase_of(const RankGlance& glance) {
       return FaultPhase::Prepare;
     case RankPhase::Heal:
       return FaultPhase::Heal;
+    case RankPhase::Trial:
+      return FaultPhase::Trial;
     case RankPhase::Compute:
       return FaultPhase::Compute;
     default:
@@ -53,6 +55,8 @@ bool is_in(FaultPhase phase, const RankGlance& glance) {
       return glance.phase == RankPhase::Prepare;
     case FaultPhase::Heal:
       return glance.phase == RankPhase::Heal;
+    case FaultPhase::Trial:
+      return glance.phase == RankPhase::Trial;
   }
   return false;
 }
@@ -67,6 +71,7 @@ FaultPhase wanted_phase(const FaultSpec& spec) {
 // ahead.
 bool is_at_step(const FaultSpec& spec, const RankGlance& glance) {
   if (glance.phase == RankPhase::Heal) return spec.phase == FaultPhase::Heal;
+  if (glance.phase == RankPhase::Trial) return spec.phase == FaultPhase::Trial;
   return glance.phase != RankPhase::Starting && glance.phase != RankPhase::Done &&
          glance.step + (spec.kind == FaultKind::Skip ? 1 : 0) >= spec.step;
 }
@@ -235,7 +240,9 @@ bool Injector::advance_corrupt(Pending& pending, const World& world, Duration& p
     if (glance.has_ended) continue;
     is_near = is_near || glance.step >= spec.step;
     // The traps are best set before the joiner can have asked for anything.
-    if (glance.phase != RankPhase::Heal && glance.phase != RankPhase::Starting)
+    const bool is_joining = glance.phase == RankPhase::Heal || glance.phase == RankPhase::Trial ||
+                            glance.phase == RankPhase::Starting;
+    if (!is_joining)
       donors.emplace_back(&owner, glance);
     else
       has_joiner = has_joiner || spec.rank.value_or(slot) == slot;

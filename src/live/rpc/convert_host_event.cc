@@ -199,7 +199,7 @@ RankEnded read(const proto::RankEnded& message, Reader& reader) {
                   .code = message.code(),
                   .was_ended_by_agent = message.was_ended_by_agent(),
                   .was_in_micro_batch = message.was_in_micro_batch(),
-                  .phase = reader.enumeration(message.phase(), RankPhase::Done),
+                  .phase = reader.enumeration(message.phase(), kLastRankPhase),
                   .committed = Turn(message.committed()),
                   .step = Step(message.step()),
                   .begun = message.begun(),
@@ -214,7 +214,7 @@ RankEnded read(const proto::RankEnded& message, Reader& reader) {
 
 RankView read(const proto::RankView& message, Reader& reader) {
   return {.rank = read(message.rank(), reader),
-          .phase = reader.enumeration(message.phase(), RankPhase::Done),
+          .phase = reader.enumeration(message.phase(), kLastRankPhase),
           .phase_since = reader.instant(message.phase_since()),
           .epoch = EpochNumber(message.epoch()),
           .committed = Turn(message.committed()),

@@ -44,7 +44,7 @@ class RandomValues {
                          .code = static_cast<int32_t>(number()),
                          .was_ended_by_agent = flag(),
                          .was_in_micro_batch = flag(),
-                         .phase = pick(RankPhase::Done),
+                         .phase = pick(kLastRankPhase),
                          .committed = turn(),
                          .step = step(),
                          .begun = small(),
@@ -321,7 +321,7 @@ class RandomValues {
   }
   RankView view() {
     return {.rank = rank(),
-            .phase = pick(RankPhase::Done),
+            .phase = pick(kLastRankPhase),
             .phase_since = instant(),
             .epoch = epoch(),
             .committed = turn(),

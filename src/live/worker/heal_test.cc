@@ -425,12 +425,12 @@ TEST(HealTrial, DonorKilledMeanwhile_JoinerIsTriedByTheOther) {
   };
   TrialScene scene(trainer);
   ASSERT_EQ(::fcntl(begun[0], F_SETFL, O_NONBLOCK), 0);
-  bool was_heal = false;
+  bool was_trial = false;
   scene.cluster.on_moment.push_back([&] {
     char trial = 0;
     if (::read(begun[0], &trial, 1) != 1) return false;
-    was_heal =
-        scene.cluster.rank(1).shared().now.phase.load() == static_cast<uint32_t>(RankPhase::Heal);
+    was_trial =
+        scene.cluster.rank(1).shared().now.phase.load() == static_cast<uint32_t>(RankPhase::Trial);
     scene.cluster.kill(0, SIGKILL);
     return true;
   });
@@ -441,7 +441,7 @@ TEST(HealTrial, DonorKilledMeanwhile_JoinerIsTriedByTheOther) {
   });
   scene.stop_when_joined();
   ASSERT_TRUE(scene.cluster.run());
-  EXPECT_TRUE(was_heal) << "it computes nothing that the job waits for";
+  EXPECT_TRUE(was_trial) << "it computes nothing that the job waits for";
   const auto& heals = scene.cluster.rank(1).heals;
   // What the first donor had sent may make it level before it hears of the loss.
   ASSERT_FALSE(heals.empty());

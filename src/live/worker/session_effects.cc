@@ -215,7 +215,8 @@ void Session::publish() {
   set(now.phase, is_preparing ? RankPhase::Prepare : clock_.phase());
   set(now.phase_since, (is_preparing ? promised_since_ : clock_.since()).in_nanoseconds());
   set(now.begun, begun_in_turn_);
-  if (current_ && clock_.phase() == RankPhase::Compute) {
+  const bool computes = clock_.phase() == RankPhase::Compute || clock_.phase() == RankPhase::Trial;
+  if (current_ && computes) {
     set(now.micro_batch, current_->micro_batch.value());
     set(now.micro_batch_seed, current_->seed);
   }

@@ -177,7 +177,7 @@ std::optional<MicroBatch> Session::begin_trial(Instant now) {
                      .is_void = true,
                      .is_done = std::vector<bool>(buckets_.size()),
                      .trial = trial};
-  enter_phase(RankPhase::Heal, now);
+  enter_phase(RankPhase::Trial, now);
   return trial.micro_batch;
 }
 

@@ -195,6 +195,32 @@ TEST(Recovery, FrozenJoiner_IsFoundAndStartedAgain) {
   EXPECT_TRUE(hang.recovered) << "the next process of its slot is a member";
 }
 
+// Nobody waits for it either: its program never comes out of the micro-batch that it is tried with.
+TEST(Recovery, JoinerThatHangsInItsTrial_IsFoundAndStartedAgain) {
+  Model model = model_of(4);
+  model.steps = 1500;
+  World world(model);
+  world.queue().after(kFaultAt, [&] { world.kill_rank(SlotId(2)); });
+  world.queue().after(kFaultAt + Duration::milliseconds(430), [&] { world.hang_rank(SlotId(2)); });
+  uint32_t members = 0;
+  world.set_observer([&](Instant, const JobEvent& event) {
+    if (const auto* progress = std::get_if<JobProgress>(&event)) members = progress->members;
+  });
+  const Outcome outcome = world.run(kLimit);
+  expect_completed(outcome, model);
+  ASSERT_EQ(outcome.incidents.size(), 2u);
+  const Incident& hang = outcome.incidents[1];
+  EXPECT_EQ(hang.kind, IncidentKind::Hang);
+  EXPECT_EQ(hang.rank, RankId(SlotId(2), Incarnation(2)));
+  EXPECT_EQ(hang.hang_class, HangClass::NeverEntered);
+  EXPECT_NE(hang.evidence.find("has not come out of its trial"), std::string::npos)
+      << hang.evidence;
+  EXPECT_GE(hang.detected - (Instant() + kFaultAt), Duration::seconds(10));
+  EXPECT_LE(hang.detected - (Instant() + kFaultAt), Duration::seconds(12));
+  EXPECT_TRUE(hang.recovered) << "the next process of its slot is a member";
+  EXPECT_EQ(members, 4u);
+}
+
 // At whatever moment of its transfer: a joiner that has lost its donor says so, and is not waited
 // for until a limit passes.
 TEST(Recovery, JoinerWhoseDonorEnds_IsHealedByAnother) {

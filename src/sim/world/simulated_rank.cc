@@ -94,6 +94,10 @@ void SimulatedRank::receive_state(uint32_t attempt) {
       if (giver == nullptr || !giver->is_alive() || giver->is_frozen()) continue;
       donor_ = donor.rank;
       state_error_ = giver->state_error_;
+      if (is_hung_) {
+        set_loop(Loop::InTrial);
+        return;
+      }
       core_.state_received(giver->core().position());
       world_.safety().starts_at(id_, core_.position().committed);
       world_.watch_donor(donor_, id_);
@@ -372,6 +376,7 @@ RankView SimulatedRank::view() const {
   view.committed = core_.position().committed;
   view.step = core_.position().step;
   view.phase = loop_ == Loop::Starting    ? RankPhase::Starting
+               : loop_ == Loop::InTrial   ? RankPhase::Trial
                : loop_ == Loop::Computing ? RankPhase::Compute
                : loop_ == Loop::InFinish  ? RankPhase::Wait
                : loop_ == Loop::Done      ? RankPhase::Done

@@ -52,7 +52,7 @@ class SimulatedRank {
   void thaw();
   void hang() {
     is_hung_ = true;
-  }  // its training thread never comes back from the next micro-batch
+  }  // its training thread never comes back from the next micro-batch, or from its trial
   void skip() { is_skipping_ = true; }  // a bucket of the next one, and waits when it is refused
   void corrupt() { state_error_ = 1; }
   void slow_down(uint32_t percent) { slowness_percent_ = percent; }
@@ -67,7 +67,7 @@ class SimulatedRank {
   std::vector<RankSample> take_samples() { return std::exchange(samples_, {}); }
 
  private:
-  enum class Loop : uint8_t { Starting, Computing, InFinish, Updating, Done };
+  enum class Loop : uint8_t { Starting, InTrial, Computing, InFinish, Updating, Done };
 
   // Now, or when it thaws.
   template <class Callable>
