@@ -305,12 +305,14 @@ bool is_trial(uint32_t slot, const paceline_micro_batch& m) {
   return slot == 1 && m.step > 3 && !std::exchange(has_begun_one, true);
 }
 
-// The job of three whose rank 1 is killed in step 3 and started anew, until it is stopped.
+// The job of three whose rank 1 is killed in step 3 and started anew in epoch `joins_in`, until it
+// is stopped.
 struct TrialScene {
-  explicit TrialScene(TrainerOptions trainer_options, ReduceMode mode = ReduceMode::Exact)
+  explicit TrialScene(TrainerOptions trainer_options, ReduceMode mode = ReduceMode::Exact,
+                      EpochNumber joins_in = EpochNumber(2))
       : trainer(std::move(trainer_options)), cluster(options(trainer, mode)) {
-    cluster.on_moment.push_back([this] {
-      if (!cluster.rank(1).has_ended || cluster.rank(0).epoch != EpochNumber(2)) return false;
+    cluster.on_moment.push_back([this, joins_in] {
+      if (!cluster.rank(1).has_ended || cluster.rank(0).epoch != joins_in) return false;
       cluster.start_joiner(1);
       return true;
     });
@@ -410,6 +412,27 @@ TEST(HealTrial, FastMode_AsksForNone) {
   ASSERT_TRUE(scene.cluster.run());
   ASSERT_EQ(scene.cluster.rank(1).heals.size(), 1u);
   EXPECT_EQ(scene.cluster.rank(1).heals[0].what, HealProgress::What::Level);
+  EXPECT_EQ(scene.cluster.digests().size(), 1u);
+}
+
+// Only who computes can make a trial: from a hot spare a joiner takes its state as it is.
+TEST(HealTrial, DonorWithoutMicroBatches_JoinerCountsUntried) {
+  TrialScene scene(trainer_with_another_host(), ReduceMode::Exact, EpochNumber(3));
+  scene.cluster.on_moment.push_back([&] {
+    const Epoch& base = scene.cluster.membership().base();
+    if (!scene.cluster.rank(1).has_ended || base.number != EpochNumber(2) || !scene.can_stop())
+      return false;
+    std::vector<MemberIndex> owner(base.micro_batches(), MemberIndex(1));  // rank 2 computes all
+    scene.cluster.membership().announce({.members = base.members, .owner = std::move(owner)});
+    scene.cluster.carry_out();
+    return true;
+  });
+  scene.stop_when_joined();
+  ASSERT_TRUE(scene.cluster.run());
+  const auto& heals = scene.cluster.rank(1).heals;
+  ASSERT_EQ(heals.size(), 1u);
+  EXPECT_EQ(heals[0].what, HealProgress::What::Level) << heals[0].detail;
+  EXPECT_EQ(heals[0].donor, scene.cluster.rank(0).id);
   EXPECT_EQ(scene.cluster.digests().size(), 1u);
 }
 

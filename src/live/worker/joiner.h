@@ -33,8 +33,9 @@ namespace paceline::worker {
 class Joiner {
  public:
   struct Options {
-    size_t state_bytes = 0;  // what is registered here, and the scales
-    bool is_tried = true;    // counts only after a trial: exact mode
+    size_t state_bytes = 0;                       // what is registered here, and the scales
+    bool is_tried = true;                         // counts only after a trial: exact mode
+    size_t max_waiting_bytes = kMaxWaitingBytes;  // of sums
   };
   Joiner(Transport& transport, const Options& options) : transport_(transport), options_(options) {}
 
@@ -103,7 +104,7 @@ class Joiner {
   bool take_chunk(RankId donor, const FrameHeader& header, std::span<const std::byte> payload);
   void ask_chunk(RankId donor, uint32_t chunk);
   // It has more sums than it can keep; what comes behind them waits on its donor's side.
-  bool is_behind() const { return !items_.empty() && waiting_bytes_ > kMaxWaitingBytes; }
+  bool is_behind() const { return !items_.empty() && waiting_bytes_ > options_.max_waiting_bytes; }
   bool take_following(const FrameHeader& header, std::span<const std::byte> payload);
   void check_complete();
   void restart();

@@ -19,6 +19,8 @@ constexpr RankId kSecond{SlotId(2), Incarnation(1)};
 constexpr RankId kJoiner{SlotId(1), Incarnation(2)};
 constexpr size_t kStateBytes = 1000;
 constexpr Turn kCopied{5};
+constexpr size_t kMaxWaiting = 1000;
+const Trial kTrial{kCopied, MicroBatch(0), 0x1234, {"a CPU", 1}};
 
 class Party final : public PeerHandler {
  public:
@@ -51,7 +53,8 @@ class Party final : public PeerHandler {
 
 class JoinerTest : public ::testing::Test {
  protected:
-  JoinerTest() : joiner_(self_.transport(), {.state_bytes = kStateBytes}) {
+  JoinerTest()
+      : joiner_(self_.transport(), {.state_bytes = kStateBytes, .max_waiting_bytes = kMaxWaiting}) {
     copy_.position = {kCopied, Step(5), 0};
     copy_.micro_batches = 1;
     EXPECT_TRUE(copy_.allocate(wire::kSnapshotLabel, kStateBytes).has_value());
@@ -108,6 +111,34 @@ class JoinerTest : public ::testing::Test {
         bytes);
   }
 
+  // It has the state, and its donor's first words after it.
+  void follow() {
+    say_manifest(kFirst);
+    say_manifest(kSecond);
+    say_chunk(kFirst, true);
+    ASSERT_TRUE(joiner_.has_snapshot());
+    joiner_.snapshot_taken();
+    joiner_.checked();
+  }
+  void say_trial() {
+    FrameHeader header = trial_header(kTrial);
+    header.high = EpochNumber(2);
+    say(kFirst, header, trial_payload(kTrial));
+  }
+  FrameVerdict say_sum() {
+    const std::vector<std::byte> sum(kMaxWaiting / 2);
+    return joiner_.take(kFirst,
+                        {.kind = FrameKind::HealSum,
+                         .high = EpochNumber(2),
+                         .payload_bytes = static_cast<uint32_t>(sum.size())},
+                        sum);
+  }
+  std::vector<HealProgress::What> said() {
+    std::vector<HealProgress::What> what;
+    for (const wire::HealNotice& notice : joiner_.take_notices()) what.push_back(notice.what);
+    return what;
+  }
+
   Party self_{kJoiner};
   Party first_{kFirst};
   Party second_{kSecond};
@@ -140,6 +171,50 @@ TEST_F(JoinerTest, ChunkBadTwice_IsAskedOfTheOtherAtOnceIfThatHasItsCopy) {
   say_chunk(kFirst, false);
   EXPECT_TRUE(pump_until([&] { return second_.count(FrameKind::HealChunkAsk) == 1; }));
   EXPECT_FALSE(joiner_.has_snapshot());
+}
+
+using Said = std::vector<HealProgress::What>;
+
+TEST_F(JoinerTest, UntilItHasAnsweredItsTrial_IsNotLevel) {
+  follow();
+  joiner_.level();
+  EXPECT_EQ(said(), Said{}) << "nothing is known of a trial yet";
+  say_trial();
+  joiner_.level();
+  EXPECT_EQ(said(), Said{});
+  joiner_.answer(kTrial, kTrial.digest, {"another CPU", 2});
+  joiner_.level();
+  EXPECT_EQ(said(), Said{HealProgress::What::Level});
+}
+
+TEST_F(JoinerTest, OtherBitsInItsTrial_HasFailed) {
+  follow();
+  say_trial();
+  joiner_.answer(kTrial, kTrial.digest + 1, {"another CPU", 2});
+  joiner_.level();
+  EXPECT_EQ(said(), Said{HealProgress::What::Failed});
+}
+
+TEST_F(JoinerTest, DonorWithoutMicroBatches_IsLevelUntried) {
+  follow();
+  say(kFirst, {.kind = FrameKind::HealTrial, .high = EpochNumber(2)}, {});
+  EXPECT_EQ(joiner_.front(), nullptr) << "there is nothing to compute";
+  joiner_.level();
+  EXPECT_EQ(said(), Said{HealProgress::What::Level});
+}
+
+// Its program may take any time: the sums that come meanwhile are not kept without bound.
+TEST_F(JoinerTest, SumsBeyondTheLimitDuringItsTrial_WaitOnTheDonorsSide) {
+  follow();
+  say_trial();
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(say_sum(), FrameVerdict::Taken);
+  say(kFirst, {.kind = FrameKind::HealCommit, .turn = kCopied, .high = EpochNumber(2)}, {});
+  EXPECT_EQ(say_sum(), FrameVerdict::Taken) << "at the limit, not beyond it";
+  EXPECT_EQ(say_sum(), FrameVerdict::Keep);
+  joiner_.answer(kTrial, kTrial.digest, {});
+  EXPECT_EQ(say_sum(), FrameVerdict::Keep) << "what it has is not applied yet";
+  joiner_.pop();
+  EXPECT_EQ(say_sum(), FrameVerdict::Taken);
 }
 
 }  // namespace
