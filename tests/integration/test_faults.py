@@ -50,6 +50,20 @@ def corrupt(case: Case) -> None:
     expect_calm_bits(broken, calm)
 
 
+def hang_in_trial(case: Case) -> None:
+    """A rank is killed; its successor's program never comes out of its trial: it is ended, and the next one joins."""
+    calm = case.trained("calm", steps=LONG, micro_batch_ms=20)
+    broken = case.trained("broken", "--fault", "kill@step=20:rank=3", "--fault", "hang@step=20:rank=3,phase=trial",
+                          steps=LONG, micro_batch_ms=20)
+    text = described(broken)
+    expect(sorted(fault["kind"] for fault in broken["faults"]) == ["hang", "kill"], f"not both have struck\n{text}")
+    expect(sorted(incident["kind"] for incident in broken["incidents"]) == ["crash", "hang"], text)
+    incident = next(incident for incident in broken["incidents"] if incident["kind"] == "hang")
+    expect(incident["rank"] == 3 and "has not come out of its trial" in incident["evidence"], text)
+    expect(incident["recovered_at_s"] is not None, f"the next process of its slot is no member\n{text}")
+    expect_calm_bits(broken, calm, LONG)
+
+
 def silent_joiner_host(case: Case) -> None:
     """A cold spare starts in a lost host's place and vanishes before its rank is a member: the next spare is taken."""
     calm = case.trained("calm", steps=LONG, micro_batch_ms=20)
@@ -165,8 +179,8 @@ def never_in_barrier(case: Case) -> None:
 
 
 CASES = {function.__name__: function
-         for function in (corrupt, silent_joiner_host, skip, spin, hang, stop, lose_host, cold_spare, slow,
-                           recovery_mode_is_changed, kill_in_barrier, never_in_barrier)}
+         for function in (corrupt, hang_in_trial, silent_joiner_host, skip, spin, hang, stop, lose_host, cold_spare,
+                           slow, recovery_mode_is_changed, kill_in_barrier, never_in_barrier)}
 
 
 if __name__ == "__main__":
