@@ -136,18 +136,23 @@ std::optional<HangDetector::Suspicion> HangDetector::suspect_stopped(const Watch
   return suspicion;
 }
 
-std::optional<HangDetector::Suspicion> HangDetector::suspect_in_trial(const Watched& watched,
-                                                                      const RunHistory& history) {
+// Nobody waits for it, but between its first begin_step and its first commit it has nothing to do
+// that may take longer than what members do.
+std::optional<HangDetector::Suspicion> HangDetector::suspect_joiner_away(
+    const Watched& watched, const RunHistory& history) {
   const RankView& view = watched.view;
-  if (view.phase != RankPhase::Trial) return std::nullopt;
+  const bool is_in_trial = view.phase == RankPhase::Trial;
+  if (!is_in_trial && view.phase != RankPhase::Outside) return std::nullopt;
   Suspicion suspicion{.hang_class = HangClass::NeverEntered,
                       .stay = watched.at - view.phase_since - watched.phase_credit,
-                      .limit = trial_limit(history),
+                      .limit = joiner_stay_limit(history, view.phase),
                       .what = {}};
   if (suspicion.stay < suspicion.limit) return std::nullopt;
   suspicion.what =
-      str("it has not come out of its trial, the donor's micro-batch ", view.micro_batch, ": ",
-          how_it_stays(view.cpu_time - watched.cpu_time_at_entry, suspicion.stay));
+      str(is_in_trial
+              ? str("it has not come out of its trial, the donor's micro-batch ", view.micro_batch)
+              : "it has not come back from the program's own code",
+          ": ", how_it_stays(view.cpu_time - watched.cpu_time_at_entry, suspicion.stay));
   return suspicion;
 }
 
@@ -161,8 +166,8 @@ std::optional<HangDetector::Suspicion> HangDetector::suspect_joiner(const Watche
                  .stay = watched.at - watched.ran_at - watched.beat_credit,
                  .limit = stopped_limit(history),
                  .what = "all its threads are stopped by a signal"};
-  } else if (const std::optional<Suspicion> in_trial = suspect_in_trial(watched, history)) {
-    return in_trial;
+  } else if (const std::optional<Suspicion> away = suspect_joiner_away(watched, history)) {
+    return away;
   } else {
     suspicion = {.hang_class = HangClass::Stuck,
                  .stay = beat_age(watched),

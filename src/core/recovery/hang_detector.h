@@ -56,8 +56,8 @@ class HangDetector {
   std::vector<HangFinding> judge(Instant now, const std::vector<RankId>& members,
                                  const RunHistory& history);
   // About a process that is on its way to be a member: nobody waits for it, so only that it does
-  // not run, or does not come out of its trial, tells against it. None while no member is seen to
-  // run. As above otherwise.
+  // not run, or does not come back from the program's own code, tells against it. None while no
+  // member is seen to run. As above otherwise.
   std::optional<HangFinding> judge_joiner(Instant now, RankId joiner,
                                           const std::vector<RankId>& members,
                                           const RunHistory& history);
@@ -97,8 +97,8 @@ class HangDetector {
   static Duration beat_age(const Watched& watched);
   static std::optional<Suspicion> suspect_stopped(const Watched& watched,
                                                   const RunHistory& history);
-  static std::optional<Suspicion> suspect_in_trial(const Watched& watched,
-                                                   const RunHistory& history);
+  static std::optional<Suspicion> suspect_joiner_away(const Watched& watched,
+                                                      const RunHistory& history);
   static std::optional<Suspicion> suspect_joiner(const Watched& watched, const RunHistory& history);
   static std::optional<Suspicion> suspect_traced(const Watched& watched, const RunHistory& history);
   static std::optional<Suspicion> suspect_mismatched(const Watched& watched,

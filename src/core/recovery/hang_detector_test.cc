@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "base/rng.h"
 #include "core/recovery/limits.h"
@@ -63,11 +64,14 @@ class Cluster {
   }
 
   // One window; `blind` of it unseen by the agents.
-  std::vector<HangFinding> window(Duration blind = Duration()) {
+  void pass_window(Duration blind = Duration()) {
     now_ = now_ + ms(50) + blind;
     for (RankView& each : views_)
       if (!each.is_stopped) each.last_beat = now_;
     observe(blind);
+  }
+  std::vector<HangFinding> window(Duration blind = Duration()) {
+    pass_window(blind);
     return detector_.judge(now_, members_, history_);
   }
   // First findings within `limit`; `now()` is their time.
@@ -291,6 +295,54 @@ TEST(HangDetector, WarmUp_TenSecondsAreGiven) {
   cluster.enter(2, RankPhase::Compute);
   EXPECT_TRUE(cluster.run(Duration::seconds(10)).empty());
   expect_only(cluster.run(Duration::seconds(1)), 2, HangClass::NeverEntered);
+}
+
+// Ranks 0 to 2 are members and go on; rank 3 is on its way.
+std::optional<HangFinding> judged_as_joiner(Cluster& cluster, Duration limit) {
+  const std::vector<RankId> members = {rank_of(0), rank_of(1), rank_of(2)};
+  for (const Instant until = cluster.now() + limit; cluster.now() < until;) {
+    cluster.pass_window();
+    if (const std::optional<HangFinding> finding =
+            cluster.detector().judge_joiner(cluster.now(), rank_of(3), members, cluster.history()))
+      return finding;
+  }
+  return std::nullopt;
+}
+
+TEST(HangDetector, JoinerInTheProgramsCode_IsGivenTenSeconds) {
+  for (const RankPhase phase : {RankPhase::Trial, RankPhase::Outside}) {
+    Cluster cluster(4);
+    cluster.commit(40);
+    cluster.enter(3, phase);
+    EXPECT_FALSE(judged_as_joiner(cluster, Duration::seconds(10)));
+    const std::optional<HangFinding> finding = judged_as_joiner(cluster, ms(500));
+    ASSERT_TRUE(finding) << "phase " << static_cast<int>(phase);
+    EXPECT_EQ(finding->hang_class, HangClass::NeverEntered);
+    EXPECT_TRUE(finding->may_act);
+    const bool is_trial = finding->evidence.find("trial") != std::string::npos;
+    EXPECT_EQ(is_trial, phase == RankPhase::Trial) << finding->evidence;
+  }
+}
+
+TEST(HangDetector, JoinerInTheProgramsCode_IsGivenFourOfTheLongestStays) {
+  constexpr Duration kLong = Duration::seconds(5);
+  for (const RankPhase phase : {RankPhase::Trial, RankPhase::Outside}) {
+    Cluster cluster(4);
+    const bool is_trial = phase == RankPhase::Trial;
+    cluster.commit(40, is_trial ? kLong : ms(5), is_trial ? ms(1) : kLong);
+    cluster.enter(3, phase);
+    EXPECT_FALSE(judged_as_joiner(cluster, kLong * 4));
+    EXPECT_TRUE(judged_as_joiner(cluster, ms(500))) << "phase " << static_cast<int>(phase);
+  }
+}
+
+TEST(HangDetector, JoinerThatLoadsOrHeals_IsGivenAllTheTime) {
+  for (const RankPhase phase : {RankPhase::Starting, RankPhase::Heal, RankPhase::Wait}) {
+    Cluster cluster(4);
+    cluster.commit(40);
+    cluster.enter(3, phase);
+    EXPECT_FALSE(judged_as_joiner(cluster, Duration::seconds(60)));
+  }
 }
 
 TEST(HangDetector, AllInTheCollectiveForEver_IsFoundWithoutACulprit) {

@@ -23,7 +23,7 @@ constexpr Duration kWarmUpLeast = Duration::seconds(10);
 constexpr Duration kFirstCommitLeast = Duration::seconds(60);
 constexpr Duration kCollectiveLeast = Duration::seconds(10);
 // Nobody waits for a joiner, and it computes for the first time in its life.
-constexpr int64_t kTrialMicroBatches = 4;
+constexpr int64_t kJoinerStays = 4;
 
 }  // namespace
 
@@ -47,10 +47,10 @@ Duration stay_limit(const RunHistory& history, RankPhase phase, RankId rank) {
 
 Duration joiner_limit(const RunHistory& history) { return collective_limit(history); }
 
-Duration trial_limit(const RunHistory& history) {
+Duration joiner_stay_limit(const RunHistory& history, RankPhase phase) {
   if (history.turns() == 0) return kFirstCommitLeast;
-  return std::max(history.longest(RankPhase::Compute) * kTrialMicroBatches, kWarmUpLeast) +
-         kStayMargin;
+  const RankPhase of_members = phase == RankPhase::Trial ? RankPhase::Compute : phase;
+  return std::max(history.longest(of_members) * kJoinerStays, kWarmUpLeast) + kStayMargin;
 }
 
 Duration collective_limit(const RunHistory& history) {

@@ -20,8 +20,8 @@ Duration stay_limit(const RunHistory& history, RankPhase phase, RankId rank);
 // A joiner whose library gives no beat.
 Duration joiner_limit(const RunHistory& history);
 
-// A joiner's stay in its trial.
-Duration trial_limit(const RunHistory& history);
+// A joiner's stay in `phase`: its trial, or the program's own code outside it.
+Duration joiner_stay_limit(const RunHistory& history, RankPhase phase);
 
 // All ranks wait in the collective and nobody commits.
 Duration collective_limit(const RunHistory& history);
