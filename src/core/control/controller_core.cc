@@ -45,6 +45,7 @@ void ControllerCore::State::restore(const JournalRecord& record) {
     slot.is_cold = assigned->is_cold;
     roster_.set(slot, slot.is_cold ? SlotState::Empty : SlotState::Starting);
     roster_.hosts[assigned->host].is_spare = assigned->is_spare;
+    if (!slot.is_cold) paths_.restore_let_in(assigned->host);
     if (is_first && !assigned->is_spare) ++world_size_;
     if (phase == JobPhase::Gathering) phase = JobPhase::Starting;
   } else if (const auto* membership = std::get_if<MembershipRecord>(&record)) {
@@ -53,6 +54,8 @@ void ControllerCore::State::restore(const JournalRecord& record) {
     phase = JobPhase::Running;
   } else if (const auto* blamed = std::get_if<MicroBatchBlamed>(&record)) {
     restore(*blamed);
+  } else if (const auto* kept = std::get_if<HostKeptOut>(&record)) {
+    paths_.restore(kept->host, kept->pause);
   } else if (const auto* changed = std::get_if<IncidentChanged>(&record)) {
     restore_incident(changed->incident);
   } else if (const auto* mode = std::get_if<RecoveryModeSet>(&record)) {
@@ -130,6 +133,7 @@ void ControllerCore::State::on(const Restarted&) {
   resume_incidents();
   if (!roster_.slots.empty())
     tell_started();  // this is how a watcher knows who tells it what follows
+  resume_kept_out();
   if (phase == JobPhase::Gathering) gather_until_ = now_ + spec_.join_timeout;
   if (is_stop_wanted_ && !spec_.is_aware) stop_unaware();
 }

@@ -115,6 +115,13 @@ struct MicroBatchBlamed {
   std::vector<std::string> last_lines = {};  // of the rank
   bool operator==(const MicroBatchBlamed&) const = default;
 };
+// One of its paths is dead, so it is left out for `pause`; zero: it has committed with the others
+// since, and nothing is held against it any more.
+struct HostKeptOut {
+  HostId host;
+  Duration pause;
+  bool operator==(const HostKeptOut&) const = default;
+};
 // The job is to end in order: its next planned epoch is the last.
 struct StopWanted {
   bool operator==(const StopWanted&) const = default;
@@ -122,7 +129,7 @@ struct StopWanted {
 
 using JournalRecord =
     std::variant<JobSubmitted, HostNamed, SlotAssigned, MembershipRecord, MicroBatchBlamed,
-                 IncidentChanged, RecoveryModeSet, StopWanted, JobFinished>;
+                 HostKeptOut, IncidentChanged, RecoveryModeSet, StopWanted, JobFinished>;
 
 // --- Effects ---
 

@@ -94,6 +94,7 @@ void ControllerCore::State::leave_out(HostId host, PathLedger::Path path) {
       str("connections between ", host_name(path.first), " and ", host_name(path.second),
           " were lost twice without a commit in between, though both are heard");
   paths_.leave_out(host, now_);
+  journal(HostKeptOut{.host = host, .pause = paths_.pause_of(host)});
   for (Slot* slot : roster_.on_host(host)) {
     if (!slot->is_alive()) continue;
     slot->incident = incident.id;
@@ -108,7 +109,20 @@ void ControllerCore::State::note_reached(RankId rank, EpochNumber epoch) {
   if (!paths_.is_in_use()) return;
   paths_.committed_in(epoch);
   const Slot* slot = roster_.find(rank);
-  if (slot != nullptr && !paths_.is_kept_out(slot->host, now_)) paths_.came_back(slot->host);
+  if (slot == nullptr || paths_.is_kept_out(slot->host, now_)) return;
+  if (paths_.came_back(slot->host)) journal(HostKeptOut{.host = slot->host, .pause = {}});
+}
+
+// What an earlier life of the controller had left out stays out, whether its processes had been
+// ended by then or not.
+void ControllerCore::State::resume_kept_out() {
+  paths_.resume(now_);
+  if (!membership_) return;
+  for (auto& [id, slot] : roster_.slots) {
+    if (!slot.is_alive() || !paths_.is_kept_out(slot.host, now_)) continue;
+    roster_.set(slot, SlotState::Ending);
+    membership_->lost(slot.rank(), Loss::Ended);
+  }
 }
 
 }  // namespace paceline::control

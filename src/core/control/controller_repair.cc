@@ -137,7 +137,9 @@ void ControllerCore::State::resume_incidents() {
     if (is_apart(incident) && !is_of_joiner(incident)) continue;
     if (incident.rank && incident.kind != IncidentKind::Poison)  // is about no process
       if (Slot* slot = roster_.find(*incident.rank)) slot->incident = id;
-    if (incident.kind == IncidentKind::HostLost && incident.host && membership_)
+    const bool is_of_host =
+        incident.kind == IncidentKind::HostLost || incident.kind == IncidentKind::DeadPath;
+    if (is_of_host && incident.host && membership_)
       for (Slot* slot : roster_.on_host(*incident.host))
         if (membership_->may_be_in_force(slot->rank())) slot->incident = id;
     if (is_repaired && !is_apart(incident))

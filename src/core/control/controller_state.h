@@ -136,6 +136,7 @@ class ControllerCore::State {
   bool leave_out_dead_paths();
   void leave_out(HostId host, PathLedger::Path path);
   void note_reached(RankId rank, EpochNumber epoch);
+  void resume_kept_out();
 
   // --- controller_ranks.cc ---
   void on(HostId host, const RankStarted& event);

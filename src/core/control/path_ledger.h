@@ -8,6 +8,9 @@
 // cut that stays costs less and less; then it may try again, since nobody else can tell whether the
 // path is back.
 //
+// Who is kept out, and for how long, is journaled; how much of it was over is not known to the next
+// life of the controller, for which it begins anew. Losses are counted anew, too.
+//
 // Pure. A host that reaches itself no more is a pair of equal ids.
 #pragma once
 
@@ -74,8 +77,27 @@ class PathLedger {
     kept.pause = kept.pause == Duration() ? kFirstPause : std::min(kept.pause * 2, kLongestPause);
     kept.until = now + kept.pause;
   }
-  // The host has made a commit with the others.
-  void came_back(HostId host) { kept_out_.erase(host); }
+  // The host has made a commit with the others. False: nothing was known of it.
+  bool came_back(HostId host) { return kept_out_.erase(host) > 0; }
+
+  // As journaled by an earlier life of the controller: left out for `pause`; zero: it came back.
+  void restore(HostId host, Duration pause) {
+    if (pause == Duration()) {
+      kept_out_.erase(host);
+    } else {
+      kept_out_[host] = {.pause = pause, .until = {}, .begins_anew = true};
+    }
+  }
+  // It has got a process since: it was let in again.
+  void restore_let_in(HostId host) {
+    if (const auto found = kept_out_.find(host); found != kept_out_.end())
+      found->second.begins_anew = false;
+  }
+  void resume(Instant now) {
+    for (auto& [host, kept] : kept_out_)
+      if (std::exchange(kept.begins_anew, false)) kept.until = now + kept.pause;
+  }
+
   // How long it is kept out from now on.
   Duration kept_out_for(HostId host, Instant now) const {
     const auto found = kept_out_.find(host);
@@ -104,6 +126,7 @@ class PathLedger {
   struct KeptOut {
     Duration pause;
     Instant until;
+    bool begins_anew = false;
   };
   std::map<Path, Loss> losses_;
   std::map<HostId, KeptOut> kept_out_;

@@ -74,6 +74,11 @@ struct Writer {
     message.set_host_name(blamed.host_name);
     for (const std::string& line : blamed.last_lines) message.add_last_lines(line);
   }
+  void operator()(const control::HostKeptOut& kept) const {
+    proto::HostKeptOut& message = *out.mutable_host_kept_out();
+    message.set_host(kept.host.value());
+    message.set_pause(kept.pause.in_nanoseconds());
+  }
   void operator()(const IncidentChanged& changed) const {
     write(changed.incident, *out.mutable_incident_changed());
   }
@@ -135,6 +140,9 @@ control::JournalRecord read_record(const proto::JournalRecord& message, Reader& 
       return EpochSettled{.number = EpochNumber(message.epoch_settled())};
     case proto::JournalRecord::kMicroBatchBlamed:
       return read_blamed(message.micro_batch_blamed(), reader);
+    case proto::JournalRecord::kHostKeptOut:
+      return control::HostKeptOut{.host = HostId(message.host_kept_out().host()),
+                                  .pause = reader.duration(message.host_kept_out().pause())};
     case proto::JournalRecord::kIncidentChanged:
       return IncidentChanged{.incident = read(message.incident_changed(), reader)};
     case proto::JournalRecord::kRecoveryModeSet:

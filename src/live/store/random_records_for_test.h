@@ -23,8 +23,8 @@ inline MembershipRecord random_membership_record(rpc::RandomValues& values, Rng&
 
 inline control::JournalRecord random_record(Rng& rng) {
   rpc::RandomValues values(rng);
-  static_assert(std::variant_size_v<control::JournalRecord> == 9, "one case below for each");
-  switch (rng.below(9)) {
+  static_assert(std::variant_size_v<control::JournalRecord> == 10, "one case below for each");
+  switch (rng.below(10)) {
     case 0:
       return control::JobSubmitted{.spec = values.job_spec()};
     case 1:
@@ -54,6 +54,8 @@ inline control::JournalRecord random_record(Rng& rng) {
                                       .scope = values.text()};
     case 7:
       return control::StopWanted{};
+    case 8:
+      return control::HostKeptOut{.host = values.host(), .pause = values.duration()};
     default:
       return control::JobFinished{.verdict = values.pick(Verdict::Stopped),
                                   .exit_code = static_cast<int32_t>(values.number()),

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <utility>
+
 namespace paceline::sim {
 namespace {
 
@@ -149,6 +152,38 @@ TEST(World, PathThatStaysCut_LeavesOneHostOutAndTriesEverMoreSeldom) {
       pause = pause * 2;
     }
     before = incident.detected;
+  }
+}
+
+// Whatever the journal says at that moment, and whether its processes had ended by then or not.
+TEST(World, ControllerKilledWhileAHostIsLeftOut_ItStaysOutAndEverLonger) {
+  for (const int64_t after_ms : {0, 1, 3, 10, 30, 300, 3000, 9000, 11'000, 12'000}) {
+    Model model = small_model();
+    model.steps = 2000;
+    World world(model);
+    bool is_kill_due = true;
+    world.set_observer([&](Instant, const JobEvent& event) {
+      const auto* changed = std::get_if<IncidentChanged>(&event);
+      if (changed == nullptr || changed->incident.kind != IncidentKind::DeadPath) return;
+      if (std::exchange(is_kill_due, false))
+        world.queue().after(Duration::milliseconds(after_ms), [&] { world.kill_controller(); });
+    });
+    world.queue().after(Duration::milliseconds(1500), [&] { world.cut_path(1, 2); });
+    const Outcome outcome = world.run(Duration::seconds(600));
+    expect_completed(outcome, model);
+    ASSERT_GE(outcome.incidents.size(), 2u) << "killed after " << after_ms << " ms";
+    std::optional<Instant> before;
+    Duration pause = Duration::seconds(9);
+    for (const Incident& incident : outcome.incidents) {
+      EXPECT_EQ(incident.kind, IncidentKind::DeadPath) << "killed after " << after_ms << " ms";
+      EXPECT_EQ(incident.host, HostId(3)) << "killed after " << after_ms << " ms";
+      EXPECT_TRUE(incident.recovered) << "killed after " << after_ms << " ms";
+      if (before) {
+        EXPECT_GT(incident.detected - *before, pause) << "killed after " << after_ms << " ms";
+        pause = pause * 2;
+      }
+      before = incident.detected;
+    }
   }
 }
 
