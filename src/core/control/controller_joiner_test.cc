@@ -116,7 +116,18 @@ TEST_F(JoinerTest, ThatNeverHeals_IsGivenUpWithTheReason) {
   constexpr uint32_t kMost = 20;
   for (uint32_t failed = 0; heal_ && failed < kMost; ++failed) {
     const uint32_t attempt = std::exchange(heal_, std::nullopt)->attempt;
-    for (int i = 0; i < 3; ++i) commit(epoch_.number, Turn(++turn));
+    turn += 3;
+    RankView member;
+    member.rank = kMember;
+    member.phase = RankPhase::Wait;
+    member.epoch = epoch_.number;
+    member.committed = Turn(turn);
+    member.step = Step(turn);
+    member.last_beat = now_;
+    Window window;
+    window.at = now_;
+    window.views = {member};
+    say(std::move(window));
     HealProgress progress;
     progress.rank = joiner;
     progress.attempt = attempt;
