@@ -94,7 +94,7 @@ TEST(Convert, OutOfBounds_IsRefused) {
   expect_refused(port);
 
   proto::HostEvent phase;
-  phase.mutable_ended()->set_phase(static_cast<uint32_t>(RankPhase::Done) + 1);
+  phase.mutable_ended()->set_phase(static_cast<uint32_t>(kLastRankPhase) + 1);
   expect_refused(phase);
 
   proto::HostEvent held;
