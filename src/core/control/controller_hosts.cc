@@ -172,11 +172,13 @@ bool ControllerCore::State::is_silent_for_good(const Host& host) const {
 }
 
 // A host that holds processes and no member: they are on their way to be members. Nobody misses it,
-// and its slots would stay taken.
+// and its slots would stay taken. One that has not come back to a controller that was started again
+// may have been lost in its earlier life, and told of then.
 void ControllerCore::State::judge_unwatched_hosts() {
   if (phase != JobPhase::Running || !membership_ || !roster_.may_have_joining()) return;
   for (auto& [id, host] : roster_.hosts) {
-    if (host.state == HostState::Lost || !is_silent_for_good(host)) continue;
+    if (host.state == HostState::Lost || !host.has_connected) continue;
+    if (!is_silent_for_good(host)) continue;
     bool has_process = false, has_member = false;
     for (const Slot* slot : roster_.on_host(id)) {
       has_process |= slot->is_alive();

@@ -169,6 +169,14 @@ TEST_F(ReturnTest, RankLeftBehindInAnEarlierLife_IsReplaced) {
   EXPECT_EQ(desired_.ranks[0].rank.incarnation, Incarnation(2));
 }
 
+TEST_F(ReturnTest, HostLostInAnEarlierLife_IsToldOfOnce) {
+  lose_second_host();
+  incidents_.clear();
+  restart_controller();
+  hear_first_agent_for(Duration::seconds(6));
+  EXPECT_FALSE(is_host_lost());
+}
+
 // Its complaints are about an epoch that is over.
 TEST_F(ReturnTest, RankLeftBehind_MissesNobody) {
   lose_second_host();
