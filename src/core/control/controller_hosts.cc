@@ -165,6 +165,13 @@ void ControllerCore::State::judge_silence() {
   }
 }
 
+bool ControllerCore::State::holds_member(HostId host) {
+  const std::vector<Slot*> slots = roster_.on_host(host);
+  return std::any_of(slots.begin(), slots.end(), [this](const Slot* slot) {
+    return membership_->may_be_in_force(slot->rank());
+  });
+}
+
 bool ControllerCore::State::is_silent_for_good(const Host& host) const {
   const Duration limit = host.is_connected ? kUnwatchedSilence : kUnwatchedDisconnect;
   return now_ - host.last_heard >= spec_.silence_limit &&
@@ -179,12 +186,10 @@ void ControllerCore::State::judge_unwatched_hosts() {
   for (auto& [id, host] : roster_.hosts) {
     if (host.state == HostState::Lost || !host.has_connected) continue;
     if (!is_silent_for_good(host)) continue;
-    bool has_process = false, has_member = false;
-    for (const Slot* slot : roster_.on_host(id)) {
-      has_process |= slot->is_alive();
-      has_member |= membership_->may_be_in_force(slot->rank());
-    }
-    if (!has_process || has_member) continue;
+    const std::vector<Slot*> slots = roster_.on_host(id);
+    const bool has_process =
+        std::any_of(slots.begin(), slots.end(), [](const Slot* slot) { return slot->is_alive(); });
+    if (!has_process || holds_member(id)) continue;
     lose_host(host, str("its agent has been silent for ", now_ - host.silent_since,
                         ", and none of its ranks is a member"));
   }
@@ -198,11 +203,10 @@ void ControllerCore::State::lose_host(Host& host, std::string evidence) {
       known != nullptr ? *known : open_incident(IncidentKind::HostLost, std::nullopt);
   incident.host = host.id;
   incident.evidence = std::move(evidence);
-  bool has_member = false;
+  const bool has_member = holds_member(host.id);
   for (Slot* slot : roster_.on_host(host.id)) {
-    const RankId rank = slot->rank();
-    has_member |= membership_->may_be_in_force(rank);
     if (!slot->is_alive()) continue;
+    const RankId rank = slot->rank();
     roster_.set(*slot, SlotState::Ending);
     slot->incident = incident.id;
     note_lost_work(*slot);

@@ -117,6 +117,7 @@ class ControllerCore::State {
     return !host.has_connected && now_ - host.last_heard < kReturnLimit;
   }
   bool is_missed_by_peers(HostId host) const;
+  bool holds_member(HostId host);
   void judge_unwatched_hosts();
   bool is_silent_for_good(const Host& host) const;
   void lose_host(Host& host, std::string evidence);
